@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from textwrap import wrap
 
-from ralph.settings import BY_VARIABLE, ON_COMMAND_LINE, PRIVATE, TABLE, Setting
+from ralph.settings.table import BY_VARIABLE, ON_COMMAND_LINE, PRIVATE, TABLE, Setting
 
 TOP = Path(__file__).resolve().parents[1]
 _NOBODY = {"model": "the agent's own", "effort": "the agent's own", "max-turns": "the agent's own"}

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
-from ralph import __version__, options
+from ralph import __version__
 from ralph.errors import RalphError
 from ralph.process import signals
 from ralph.screen.text import attended
+from ralph.settings import options
 from ralph.words import plain
 
 if TYPE_CHECKING:
@@ -167,7 +168,7 @@ _CHOICES = ("on", "off", "status", "true", "false", "yes", "no", "1", "0")
 _PROGRESS = _file("if it is not <plan>_PROGRESS.md", "--progress-file")
 _JSON = _flag("for a program", "--json", "as_json")
 _RUN = _verb(
-    "ralph.start.run",
+    "ralph.commands.run.run",
     "ralph PLAN [MODE] [MAX_ITERATIONS] [OPTIONS] [-- ARGUMENTS FOR THE AGENT] works through PLAN.",
     *options.OF_A_RUN,
     _flag("print a line per iteration, wait and run, and no more", "-q", "--quiet"),
@@ -178,7 +179,7 @@ _RUN = _verb(
 )
 _VERBS = [
     _verb(
-        "ralph.look.status.status",
+        "ralph.commands.status.status",
         """How it stands: every plan of this folder in a line, or PLAN with its tasks and last iterations.
 
         Exit codes: 0 done, 3 work remains, 4 a person is needed.
@@ -188,7 +189,7 @@ _VERBS = [
         _JSON,
     ),
     _verb(
-        "ralph.look.log.log",
+        "ralph.commands.log.log",
         """What happened: the iterations of PLAN, a line each; with N, or `last`, what that one said and did.
 
         A dash stands before an iteration that changed nothing.
@@ -204,7 +205,7 @@ _VERBS = [
         _PROGRESS,
     ),
     _verb(
-        "ralph.look.report.report",
+        "ralph.commands.report.report",
         "What PLAN came to, as one HTML file with pictures: tasks, cost, tokens and time by iteration.",
         _PLAN,
         _file("where; `-` is the standard output", "-o", "--output"),
@@ -212,7 +213,7 @@ _VERBS = [
         _PROGRESS,
     ),
     _verb(
-        "ralph.export.export",
+        "ralph.commands.export.export",
         """The tasks of PLAN as JSON, with today's statuses; a plan in JSON is printed as it is but for those.
 
         requirements is the form of requirements.json, plan that of implementation_plan.json, prd that of prd.json.
@@ -228,7 +229,7 @@ _VERBS = [
         _PROGRESS,
     ),
     _verb(
-        "ralph.rehearsal.rehearsal.rehearse",
+        "ralph.commands.rehearsal.rehearsal.rehearse",
         """Without PLAN: plans and builds a sample in a throwaway repository, with a stand-in agent: no key, no network.
 
         With PLAN: works through it in a throwaway copy of your repository, with your prompts, settings, verify command,
@@ -239,7 +240,7 @@ _VERBS = [
         _flag("print all that the stand-in says and does", "--verbose"),
     ),
     _verb(
-        "ralph.look.doctor.doctor",
+        "ralph.commands.doctor.doctor",
         """Whether a run would find what it needs, and what to do about what is missing. Exit code 0 or 1.
 
         With PLAN also what is its own: settings, progress file, prompts. Takes MODE and all options of a run.
@@ -249,19 +250,22 @@ _VERBS = [
         _JSON,
     ),
     _verb(
-        "ralph.config.notify",
+        "ralph.commands.config.notify",
         "Channels that tell people how it goes: `setup` asks for their settings, `test` tries them.",
         click.Argument(["what"], type=click.Choice(("setup", "test"))),
     ),
     _verb(
-        "ralph.config.config",
+        "ralph.commands.config.config",
         "Settings for all projects, kept in ~/.ralph.env: `ralph config commit on|off|status`.",
         click.Argument(["what"], type=click.Choice(("commit",)), expose_value=False),
         click.Argument(["choice"], type=click.Choice(_CHOICES), default="status", metavar="[on|off|status]"),
     ),
-    _verb("ralph.config.init", "Settings for this project, in ./.ralph.env, with the verify command that was found."),
     _verb(
-        "ralph.mcp.mcp",
+        "ralph.commands.config.init",
+        "Settings for this project, in ./.ralph.env, with the verify command it finds.",
+    ),
+    _verb(
+        "ralph.commands.mcp.mcp",
         """Serves the tasks of PLAN as tools to an agent, over the Model Context Protocol on stdin and stdout.
 
         Needs the extra: pip install 'ralph-sh[mcp]'. With --mcp a run hands them to its agent itself.
@@ -271,7 +275,7 @@ _VERBS = [
         _flag("propose only, and leave the task list as it is", "--propose"),
     ),
     _verb(
-        "ralph.crew.attempt.attempt",
+        "ralph.parallel.attempt.attempt",
         "What --jobs starts for each task, wherever that is: a job as JSON on stdin, what came of it on stdout.",
         hidden=True,
     ),

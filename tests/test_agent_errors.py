@@ -6,7 +6,7 @@ import pytest
 
 from ralph.agent import command
 from ralph.agent.turn import Outcome
-from ralph.settings import Settings
+from ralph.settings.table import Settings
 
 rule = command.chosen(Settings())[0].rule
 

@@ -11,7 +11,7 @@ from ralph.agent import command
 from ralph.agent.stream import Stream
 from ralph.agent.turn import Outcome
 from ralph.process.keeper import Ended
-from ralph.settings import Settings
+from ralph.settings.table import Settings
 
 
 def test_it_is_shown_while_it_happens_and_kept_with_every_byte_for_the_person_alone(

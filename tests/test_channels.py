@@ -11,8 +11,8 @@ import pytest
 from http_server import Answer, Server
 from ralph_driver import executable
 
-from ralph.channels import Channel, Notice, configured, deliver, filled, load
 from ralph.errors import RalphError
+from ralph.notify.channels import Channel, Notice, configured, deliver, filled, load
 
 BUILT_IN = load()
 STARTED = Notice("started", "Ralph Started", "Plan: feature\nMode: build")

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ralph_driver import Project, Run, eventually
 
-from ralph import config, sources
+from ralph.commands import config
 from ralph.errors import RalphError
-from ralph.settings import Source
+from ralph.settings import sources
+from ralph.settings.table import Source
 
 
 @pytest.fixture

@@ -353,7 +353,7 @@ def test_what_clones_cannot_do_is_said_before_money_is_spent(
 ) -> None:
     crew.has(A, B)
     project.does(ready)
-    soon = "from ralph.crew import executors; executors._CONNECT_S = 1; from ralph.cli import main; main()"
+    soon = "from ralph.parallel import executors; executors._CONNECT_S = 1; from ralph.cli import main; main()"
     run = project.ralph(*crew.words(*args.split()), command=(*PYTHON, "-c", soon))
     assert (run.code, len(run.stderr.splitlines())) == (ends[0], 1), run.text
     assert ends[1] in run.stderr

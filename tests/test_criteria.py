@@ -8,8 +8,8 @@ import requests  # noqa: F401 - first imported under another test's filters, its
 from http_server import Answer, Server
 from ralph_driver import executable
 
-from ralph.criteria import CommandRun, Criterion, check, in_one_browser, parse
 from ralph.process.programs import call
+from ralph.run.criteria import CommandRun, Criterion, check, in_one_browser, parse
 
 
 @pytest.fixture(autouse=True)

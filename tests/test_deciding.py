@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from ralph.agent.turn import Commits, Outcome, Turn
-from ralph.judge import Iteration, judge, tallied, wait_s
-from ralph.progress import Progress, parse
-from ralph.settings import Settings
-from ralph.verdict import Tally, one_try, verdict
+from ralph.plan.progress import Progress, parse
+from ralph.run.judge import Iteration, judge, tallied, wait_s
+from ralph.run.verdict import Tally, one_try, verdict
+from ralph.settings.table import Settings
 
 USUAL = Settings()
 """Three failures, five iterations without a change, and no other limit."""

@@ -9,11 +9,13 @@ import click
 import pytest
 from ralph_driver import CHECKOUT
 
-from ralph import cli, files, tasklist, tasks
-from ralph.channels import load
-from ralph.lock import LOCKED
-from ralph.settings import BY_VARIABLE, TABLE, Settings
-from ralph.verdict import Reason
+from ralph import cli, files
+from ralph.notify.channels import load
+from ralph.plan import tasks
+from ralph.process.lock import LOCKED
+from ralph.run import tasklist
+from ralph.run.verdict import Reason
+from ralph.settings.table import BY_VARIABLE, TABLE, Settings
 
 PAGES = {file.name: file.read_text("utf-8") for file in [CHECKOUT / "README.md", *(CHECKOUT / "docs").glob("*.md")]}
 CHANNELS = {name: one for name, one in load().items() if one.path.is_relative_to(files.data("notify"))}
@@ -128,8 +130,8 @@ def loaded_by(modules: str) -> set[str]:
 
 
 def test_what_costs_time_waits_until_it_is_needed() -> None:
-    heavy = {"jinja2", "requests", "dotenv", "subprocess", "ctypes", "tempfile", "tomllib", "ralph.channels"}
+    heavy = {"jinja2", "requests", "dotenv", "subprocess", "ctypes", "tempfile", "tomllib", "ralph.notify.channels"}
     heavy -= loaded_by("click")  # for which every start pays anyway
-    assert loaded_by("ralph.cli, ralph.start, ralph.judge, ralph.progress.file") & heavy == set()
-    of_strict = re.compile(r"ralph\.(strict|crew|recovery|taskjson).*")
-    assert [name for name in loaded_by("ralph.session") if of_strict.fullmatch(name)] == []
+    assert loaded_by("ralph.cli, ralph.commands.run, ralph.run.judge, ralph.plan.progress.file") & heavy == set()
+    of_strict = re.compile(r"ralph\.(strict|parallel|plan\.taskjson).*")
+    assert [name for name in loaded_by("ralph.loop.session") if of_strict.fullmatch(name)] == []

@@ -9,7 +9,8 @@ from test_taskjson import MARKDOWN, PRD
 from test_taskjson import imported as read
 from test_tasks import of
 
-from ralph import export, progress, taskjson, tasks
+from ralph.commands import export
+from ralph.plan import progress, taskjson, tasks
 
 
 def exported(project: Project, *args: str) -> str:

@@ -9,8 +9,8 @@ from ralph_driver import Project
 from stories import Agent, runs, step
 from test_strict import KILL
 
-from ralph.git_settings import GitSettings, is_harmless, settings_of
-from ralph.state import State
+from ralph.git.settings import GitSettings, is_harmless, settings_of
+from ralph.store.state import State
 
 SERIOUS = """
 alias.status browser.x.cmd core.alternateRefsCommand core.askPass core.attributesFile core.bare core.editor

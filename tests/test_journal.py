@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ralph import journal
-from ralph.journal import append
+from ralph.store import journal
+from ralph.store.journal import append
 
 
 def line(**more: Any) -> dict[str, Any]:

@@ -33,13 +33,13 @@ from stories import (
 )
 from tmux import Tmux, lines_only
 
-from ralph.controllers import Controller
-from ralph.notices import status_line
-from ralph.progress import parse
+from ralph.plan.progress import parse
+from ralph.run.controllers import Controller
+from ralph.run.notices import status_line
+from ralph.run.verdict import Tally
 from ralph.screen.text import columns
 from ralph.screen.view import View
-from ralph.settings import Settings
-from ralph.verdict import Tally
+from ralph.settings.table import Settings
 
 BUILD = ("feature.md", "build", "--delay", "0")
 FIRST_ROW = re.compile(r"(\$ )?ralph: build|#1 ·")

@@ -4,8 +4,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from test_tasks import LIST as BEFORE
 
-from ralph import progress, tasks
-from ralph.tasks.mending import Mended, mend
+from ralph.plan import progress, tasks
+from ralph.plan.tasks.mending import Mended, mend
 
 NOTE = b"\nA new note \t\nof mine, caf\xe9.\n"
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from ralph_driver import eventually
 
-from ralph.progress.file import ProgressFile
-from ralph.state import State
+from ralph.plan.progress.file import ProgressFile
+from ralph.store.state import State
 
 TEXT = b"# Progress: feature\n\n## Status\n\nIN_PROGRESS\n\n## Notes\nEND\n"
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from ralph_driver import progress_text
 from test_tasks import words
 
-from ralph import progress
-from ralph.progress import Progress, harmless_output, parse
-from ralph.progress.reading import BOM, blocks
+from ralph.plan import progress
+from ralph.plan.progress import Progress, harmless_output, parse
+from ralph.plan.progress.reading import BOM, blocks
 
 TEXT = progress_text("one").encode()
 

@@ -15,7 +15,7 @@ from http_server import Server
 from ralph_driver import Project, Run, eventually, everything_in, executable, progress_text
 from tmux import lines_only
 
-from ralph.rehearsal import sample
+from ralph.commands.rehearsal import sample
 
 HAPPENED, WRONG = "WHAT WOULD HAVE HAPPENED", "WHAT WOULD HAVE GONE WRONG"
 NOTHING = ["  nothing: each start ended well, and your repository is as it was"]

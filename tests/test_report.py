@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from ralph_driver import progress_text
 
-from ralph import journal, progress
-from ralph.look import report
-from ralph.look.plans import Plan, Seen, Standing
+from ralph.commands import report
+from ralph.commands.plans import Plan, Seen, Standing
+from ralph.plan import progress
+from ralph.store import journal
 
 BEGAN = 1_795_215_600
 KINDS = ("input", "output", "cache_read", "cache_write")

@@ -6,7 +6,7 @@ import pytest
 from ralph_driver import Project
 from stories import Agent
 
-from ralph.sources import of_plan
+from ralph.settings.sources import of_plan
 
 SAYS = (
     "commit {{ AUTO_COMMIT }}; strict {{ STRICT }}; only {{ ONLY | join(' | ') }}; verify {{ VERIFY }}; "

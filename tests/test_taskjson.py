@@ -8,9 +8,9 @@ import pytest
 from ralph_driver import Project
 from stories import Agent, runs, tries, writes
 
-from ralph import taskjson
 from ralph.errors import RalphError
-from ralph.taskjson import Imported
+from ralph.plan import taskjson
+from ralph.plan.taskjson import Imported
 
 PRD = """{
   "project": "Shop", "branchName": "ralph/shop", "description": "A shop",

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph import progress, tasks
-from ralph.tasks import Task, edits
+from ralph.plan import progress, tasks
+from ralph.plan.tasks import Task, edits
 
 LIST = b"""# Progress: x
 

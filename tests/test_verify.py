@@ -8,7 +8,7 @@ from offspring import Offspring
 from ralph_driver import Mailbox, Project, eventually, paced
 from stories import Agent, edits, runs, step
 
-from ralph import progress
+from ralph.plan import progress
 
 CLAIM = step(ticks="all", writes_done=True)
 

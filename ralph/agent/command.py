@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ralph import denied
 from ralph.agent.turn import Outcome
 from ralph.errors import RalphError
 from ralph.process.programs import MARK
-from ralph.settings import Settings, Source
+from ralph.settings import denied
+from ralph.settings.table import Settings, Source
 
 _MEANS = {"limit": Outcome.LIMIT, "passing": Outcome.TROUBLE, "person": Outcome.HOPELESS}
 _COSTS = ("max_cost", "max_iteration_cost", "max_total_cost")

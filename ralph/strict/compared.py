@@ -7,9 +7,10 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from ralph import files, sources
-from ralph.git_settings import kept
-from ralph.strict.repository import Repository, text_of
+from ralph import files
+from ralph.git.repository import Repository, text_of
+from ralph.git.settings import kept
+from ralph.settings import sources
 
 _LEADS = "-> "
 _DEEP = ("objects", "refs", "logs", "hooks", "info")

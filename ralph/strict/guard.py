@@ -16,17 +16,17 @@ from pathlib import Path
 from ralph import files
 from ralph.agent.turn import Commits
 from ralph.errors import RalphError
-from ralph.git_settings import blocked_by
-from ralph.judge import Watched
+from ralph.git.repository import Repository, jj_commit
+from ralph.git.settings import blocked_by
+from ralph.plan.tasks.mending import mend
 from ralph.process import signals
 from ralph.process.keeper import Job
-from ralph.run import Run
+from ralph.run.context import Run
+from ralph.run.judge import Watched
+from ralph.run.verify import run_program
 from ralph.strict import compared
-from ralph.strict.repository import Repository, jj_commit
 from ralph.strict.shadow import Shadow
 from ralph.strict.watch import INDEX_COPY, LastLook, Watch, look_now, staged_in
-from ralph.tasks.mending import mend
-from ralph.verify import run_program
 from ralph.words import counted, named
 
 _MOST_NEW_FILES = 1000

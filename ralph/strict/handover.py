@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ralph import files
-from ralph.lock import working_tree
-from ralph.run import Run
+from ralph.process.lock import working_tree
+from ralph.run.context import Run
 from ralph.words import shortened
 
 _NOTE = "left-{}"

@@ -3,9 +3,9 @@
 from typing import NamedTuple
 
 from ralph.errors import RalphError
-from ralph.prepared import Start
+from ralph.plan.tasks import Task
+from ralph.run.prepared import Start
 from ralph.strict.signal import Finding
-from ralph.tasks import Task
 from ralph.words import named
 
 _FIX = "fix"

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ralph import files
-from ralph.changes import names_in, terminated, touched_at
 from ralph.errors import RalphError
-from ralph.strict.repository import Git, Repository, standing
+from ralph.git.changes import names_in, terminated, touched_at
+from ralph.git.repository import Git, Repository, standing
 
 _SETTINGS = {
     "HEAD": b"ref: refs/heads/none\n",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ralph.agent.turn import said_of_work
-from ralph.progress.reading import blocks
+from ralph.plan.progress.reading import blocks
 from ralph.words import shortened
 
 _FORM = (

@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from ralph.errors import RalphError
-from ralph.state import State
-from ralph.strict.repository import Place, Repository, text_of
+from ralph.git.repository import Place, Repository, text_of
+from ralph.store.state import State
 from ralph.strict.shadow import Shadow, Snapshot
 
 _WATCH, _LAST_LOOK = "guard", "last-look"

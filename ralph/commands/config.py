@@ -1,0 +1,137 @@
+"""`ralph notify` and `ralph config`: what holds for all projects, kept in ~/.ralph.env; `ralph init`: for this one."""
+
+import os
+import re
+import shlex
+import socket
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import click
+from dotenv import set_key, unset_key
+
+from ralph import files
+from ralph.errors import RalphError
+from ralph.notify.channels import Channel, Notice, deliver, load
+from ralph.settings import sources
+from ralph.settings.table import TABLE, Source
+from ralph.settings.values import truth
+
+_SCRIPT = r'"test":(?! "echo \\"Error: no test)'
+_SEEN = (
+    ("Makefile", "(?m)^check:", "make check"),
+    ("Makefile", "(?m)^test:", "make test"),
+    ("uv.lock", "", "uv run pytest"),
+    ("pyproject.toml", "", "python -m pytest"),
+    ("package.json and pnpm-lock.yaml", _SCRIPT, "pnpm test"),
+    ("package.json and yarn.lock", _SCRIPT, "yarn test"),
+    ("package.json", _SCRIPT, "npm test"),
+    ("go.mod", "", "go test ./..."),
+    ("Cargo.toml", "", "cargo test"),
+    ("pom.xml", "", "mvn -q test"),
+)
+"""Files, what stands in the first, and the command that then verifies the project, if none before it does."""
+_WORTH = ["strict", "max_time", "max_cost", "model", "effort", "roles", "only", "deny", "auto_commit"]
+
+
+def config(choice: str) -> None:
+    """Settings for all projects, kept in ~/.ralph.env: `ralph config commit on|off|status`."""
+    if choice != "status":
+        keep({"RALPH_AUTO_COMMIT": str(truth(choice)).lower()})
+    counts = sources.alone(sources.collected(Path()), "RALPH_AUTO_COMMIT")
+    where = counts.said["auto_commit"].where if counts.said else "default"
+    click.echo(f"auto-commit is {'on' if counts.auto_commit else 'off'} ({where})")
+
+
+def notify(what: str) -> int:
+    """Channels that tell people how it goes: `setup` asks for their settings, `test` tries them; the exit code."""
+    channels = load()
+    if what == "test":
+        return _test(channels.values())
+    if not os.isatty(0):
+        raise RalphError("ralph notify setup asks questions and needs a terminal", fix="or write ~/.ralph.env yourself")
+    before = sources.channel_values()
+    click.echo("ralph can send notices through these channels:\n")
+    for channel in channels.values():
+        click.echo(f"  {channel.name:<10} {channel.title}{'' if channel.missing(before) else '  (is set up)'}")
+    names = click.Choice([*channels], case_sensitive=False)
+    chosen = click.prompt("\nWhich one do you want to set up or change?", type=names, show_choices=False)
+    channel = channels[chosen]
+    click.echo("\nEnter keeps what is there, - removes it. Secrets do not show while you type.")
+    changed = dict[str, str]()
+    for name in channel.names:
+        there, secret = before.get(name, ""), name in channel.secret
+        click.echo(f"\n  {name}: {'' if name in channel.needs else 'optional; '}{channel.help.get(name, '')}")
+        label = f"  value [{'***' if secret else there}]" if there else "  value"
+        answer = click.prompt(label, default=there, show_default=False, hide_input=secret).strip()
+        if answer != there:
+            changed[name] = "" if answer == "-" else answer
+    if changed:
+        keep(changed)
+    values = sources.channel_values()
+    if missing := channel.missing(values):
+        click.echo(f"Without {' and '.join(missing)}, {channel.name} stays off.")
+    elif click.confirm("\nSend a test notice now?", default=True):
+        return _test([channel])
+    return 0
+
+
+def _test(channels: Iterable[Channel]) -> int:
+    """Sends a test notice to each channel that is set up and says what became of it; 1 if any failed or none is."""
+    values, failures = sources.channel_values(), list[str]()
+    notice = Notice("test", "Ralph Test", f"Notices from {socket.gethostname()} arrive here.")
+    for channel in channels:
+        missing = channel.missing(values)
+        if not missing:
+            failures.append(deliver(channel, notice, values))
+            click.echo(f"{channel.name}: " + (f"FAILED: {failures[-1]}" if failures[-1] else "sent"))
+        elif len(missing) < len(channel.needs):
+            click.echo(f"{channel.name}: off, because {' and '.join(missing)} is not set")
+    if not failures:
+        click.echo("No channel is set up, so nothing was sent. Run `ralph notify setup` first, which names them.")
+    return int(any(failures) or not failures)
+
+
+def keep(values: Mapping[str, str]) -> None:
+    """Sets names in ~/.ralph.env, or removes those that are empty; from then on only its owner can read it.
+
+    Raises RalphError where it cannot be read whole: an edit could land in an open quote.
+    """
+    path = sources.home_file()
+    real = Path(os.path.realpath(path))  # dotenv would put a file in the place of a link
+    present = {one.variable: one.text for one in sources.in_file(path, Source.HOME_FILE)}
+    if "" in present:
+        raise RalphError(present[""], fix="mend that first; nothing was changed")
+    if any(set(text) & set("\\\r\n\0") for text in values.values()):  # not every python-dotenv reads it back
+        raise RalphError("a value must be a single line, without a backslash")
+    try:
+        real.touch(0o600)
+        real.chmod(0o600)
+        for name, text in values.items():
+            if text:
+                set_key(real, name, text, export=True)
+            elif name in present:
+                unset_key(real, name)
+    except (OSError, ValueError) as error:  # the latter where it is not UTF-8
+        raise RalphError(f"{path}: cannot be written: {error}", 1) from error
+    click.echo(f"Written to {path}, which only you can read.")
+
+
+def init() -> None:
+    """Settings for this project, in ./.ralph.env, with the verify command that was found."""
+    text = "# ralph's settings in this project; `ralph help settings` explains all of them.\n\n"
+    found = list[str]()
+    for names, pattern, command in _SEEN:
+        paths = [Path(name) for name in names.split(" and ")]
+        if all(map(Path.is_file, paths)) and re.search(pattern, files.held(paths[0]).decode(errors="replace")):
+            click.echo(f"{names}: {command}")
+            found.append(f"RALPH_VERIFY={shlex.quote(command)}")
+    text += "\n#".join(found or ["RALPH_VERIFY="]) + "\n"
+    for setting in TABLE:
+        if setting.field in _WORTH:
+            text += f"\n# {setting.meaning}\n#{setting.variable}={setting.default}\n"
+    path = Path(".ralph.env")
+    with files.told(path, "made", fix="write into it what was found"), path.open("x", encoding="utf-8") as file:
+        file.write(text)
+    told = f"before RALPH_DONE counts: {found[0]}" if found else "no check was found; set RALPH_VERIFY there"
+    click.echo(f"./.ralph.env is written; {told}")

@@ -1,0 +1,243 @@
+"""`ralph doctor`: whether a run would find what it needs, subject by subject, with the remedy.
+
+Changes nothing.
+"""
+
+import json
+import os
+import platform
+import re
+import shlex
+import shutil
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from ralph import __version__, files
+from ralph.agent import command as agent
+from ralph.commands import run as start
+from ralph.errors import RalphError
+from ralph.git import changes
+from ralph.notify import channels
+from ralph.plan import progress
+from ralph.plan.progress.file import ProgressFile
+from ralph.process import lock
+from ralph.process.programs import call
+from ralph.screen.text import draws, width, wrapped
+from ralph.settings import sources
+from ralph.settings.options import Asked
+from ralph.settings.table import ON_COMMAND_LINE, Given, Settings
+from ralph.store.state import State
+from ralph.words import counted, named, plain
+
+
+class _Check(NamedTuple):
+    """One thing that was looked at."""
+
+    level: str
+    """`ok`; `warning`, which deserves a word; `bad`, which needs mending before a run."""
+    said: str
+    """What was found."""
+    fix: str = ""
+    """What to do about it; what stands after a line end is a command, as it is."""
+    subject: str = ""
+
+
+ok, warning, bad = (partial(_Check, level) for level in ("ok", "warning", "bad"))
+
+
+class _Doctor:
+    """What is looked at: a run that is asked for. Each of `_SUBJECTS` is a method."""
+
+    def __init__(self, asked: Asked) -> None:
+        self.asked, self.settings = asked, Settings()
+        self.agents: list[agent.Agent] = []
+        """None where the settings are wrong."""
+
+    def check_settings(self) -> Iterator[_Check]:
+        """What was said, and where; what ends a run. Raises RalphError with all that is wrong."""
+        self.settings = settings = sources.everywhere(Path(self.asked.plan), self.asked.given, self.asked.mode)
+        self.agents = agent.chosen(settings, self.asked.agent_arguments)
+        for setting in ON_COMMAND_LINE:
+            if one := settings.said.get(setting.field):
+                yield ok(f"{setting.name} {' '.join(_shown(one).split())} ({one.where})")
+        for remark in settings.remarks:
+            yield warning(remark.what, remark.fix)
+        limits = settings.once, settings.max_iterations, settings.max_time, settings.max_cost, settings.max_total_cost
+        if not any(limits):
+            fix = "set --max-iterations, --max-time or --max-cost, here or as lines RALPH_MAX_TIME: 8h in the plan"
+            yield warning("no limit: nothing but done, failure or you ends a run", fix)
+        if not settings.verify:
+            yield ok("no verify command: done is what the agent and the task list say")
+        elif not settings.wrap and (word := _unknown_word(settings.verify)):
+            where = settings.said["verify"].where
+            yield bad(f"{where}: the verify command begins with {word}, which is not found", "install or correct it")
+
+    def check_plan(self) -> Iterator[_Check]:
+        """Its prompt, its progress file, its tasks: what a start would say of them. Raises what it would raise."""
+        if not self.agents or not self.asked.plan:
+            return
+        found = start.find(self.asked)
+        found.prompt()
+        path, state = found.progress_path, State(found.name, found.progress_path)
+        there = ProgressFile(path, state).exists()
+        text = path.read_bytes() if there else b""
+        now = progress.parse(text)
+        start.check_place(found, now if there else None)
+        yield ok(f"{path}: {now.figures}" if there else f"there is no {path} yet; the first start makes it")
+        text = found.begun(text)
+        if early := start.ends_at_once(found, state, text):
+            yield (bad if early.exit_code else warning)(f"{early.what}: a start ends at once", early.fix)
+
+    def check_agent(self) -> Iterator[_Check]:
+        """Whether each is found, and who pays, by its own word. Raises RalphError where one is not found."""
+        agent.check_there(self.agents, self.settings)
+        for one in self.agents:
+            place, about = shutil.which(one.command[0]), one.doctor
+            if not place or not about or self.settings.wrap:
+                yield ok(f"{one.name} at {place or 'a place that only its sandbox knows'}")
+                continue
+            pays = next((key for key in about.get("keys", ()) if os.environ.get(key)), "")
+            if not pays and "login" in about:
+                env = {**agent.environment(run="doctor", tmux=os.devnull), **one.env}
+                if call([place, *about["login"]], timeout_s=30, env=env).code:
+                    yield bad(f"{one.name}: nobody is logged in", about["login_fix"])
+                    continue
+            yield ok(f"{one.name} at {place}: {pays or 'its own login'} pays")
+
+    def check_rights(self) -> Iterator[_Check]:
+        """Whether it runs for root, and what keeps it."""
+        wrap = self.settings.wrap
+        yield ok(f"wrapped in {wrap[0]}" if wrap else "not wrapped: the agent can do all that you can")
+        for one in self.agents:
+            sandbox = one.doctor.get("sandbox")
+            if sandbox and not os.geteuid() and os.environ.get(sandbox) != "1":
+                fix = f"use an account of its own, or in a container (in the crontab too):\nexport {sandbox}=1"
+                yield bad(f"you are root, and {one.name} refuses to run without asking for root", fix)
+
+    def check_repository(self) -> Iterator[_Check]:
+        """Whether the agent can commit there, and what else it would commit."""
+        tree = lock.working_tree(Path.cwd())
+        if not (tree / ".git").exists():
+            yield warning(f"{tree} is no repository: nothing can be committed, or undone", "git init, and commit")
+            return
+        done = changes.git("status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", cwd=tree)
+        if done.code:
+            yield bad(f"{tree}: {changes.complaint(done)}", "mend what git complains about")
+            return
+        who = changes.git("var", "GIT_COMMITTER_IDENT", cwd=tree)
+        if who.code:
+            said = "git does not know who commits here, so that commits fail"
+            fix = 'tell it:\ngit config --global user.name "You"\ngit config --global user.email you@example.org'
+            yield (bad if self.settings.auto_commit else warning)(said, fix)
+        else:
+            yield ok(f"commits are by {who.stdout.decode(errors='replace').rpartition('>')[0]}>")
+        for left in changes.locks(tree):
+            yield bad(f"{left} is there: a git works here, or one that was killed left it", f"remove it:\nrm {left}")
+        changed = [entry[3:] for entry in changes.names_in(done.stdout)]
+        if names := [name for name in changed if not name.endswith("_PROGRESS.md")]:
+            said = f"{counted(len(names), 'uncommitted file')}: {named(names, 3)}"
+            yield warning(said, "commit or stash first; the agent may change them, and commit them with its own")
+
+    def check_machine(self) -> Iterator[_Check]:
+        """Whether there is room to write. Raises RalphError where there is none."""
+        yield ok(f"ralph {__version__}, Python {platform.python_version()}, {platform.system()}")
+        for path in (Path.cwd(), files.state_home()):
+            files.check_room(next(place for place in (path, *path.parents) if place.exists()))
+
+    def check_notices(self) -> Iterator[_Check]:
+        """Who hears of a run."""
+        ready = channels.configured(sources.channel_values())
+        for channel in ready:
+            yield ok(f"{channel.name}: set up, `ralph notify test` tries it")
+        if not any("done" in channel.events for channel in ready):
+            yield warning("no channel is set up: nobody hears how a run ends", "ralph notify setup")
+
+    def check_cron(self) -> Iterator[_Check]:
+        """The line for the crontab, and what cron does not have."""
+        if not self.asked.plan:
+            return
+        words = ["env", *(f"{one.variable}={_shown(one)}" for one in self.asked.given)]
+        needed = ["PATH", *(one.doctor.get("sandbox", "") for one in self.agents)]
+        words += [f"{name}={os.environ[name]}" for name in needed if name in os.environ]
+        words += ["ralph", *["--requirements"] * self.asked.in_place, self.asked.plan]
+        if self.asked.mode:
+            words.append(self.asked.mode)
+        if self.asked.agent_arguments:
+            words += ["--", *self.asked.agent_arguments]
+        line = f"cd {shlex.quote(str(Path.cwd()))} && {shlex.join(words)}"
+        said = "this line of a crontab gives a run all that it finds here"
+        yield ok(said, "\n" + line.replace("%", r"\%"))  # % ends a command
+        if lost := sorted(name for name in os.environ if name.startswith("RALPH_")):
+            said = f"{named(lost)}: from this environment, which cron does not have"
+            yield warning(said, f"write that into {sources.home_file()}")
+
+
+def _unknown_word(command: str) -> str:
+    """The first word of a shell command behind its assignments, if the shell does not know it; else empty."""
+    first = re.match(r"\s*(?:\w+=\S*\s+)*([\w./+-]+)(?=\s|$)", command)  # anything else is for the shell to read
+    if not first or call(["sh", "-c", 'command -v "$1"', "sh", first[1]], timeout_s=10).code == 0:
+        return ""
+    return first[1]
+
+
+def _shown(one: Given) -> str:
+    """What was said, but for an address that may let others in."""
+    return "***" if one.variable == "RALPH_HEARTBEAT_URL" else one.text
+
+
+_SUBJECTS = ("settings", "plan", "agent", "rights", "repository", "machine", "notices", "cron")
+
+
+def _checks(asked: Asked) -> Iterator[_Check]:
+    """All there is to say of a run that is asked for, each subject together; what fails does not hide the others."""
+    doctor = _Doctor(asked)
+    for subject in _SUBJECTS:
+        try:
+            for one in getattr(doctor, f"check_{subject}")():
+                yield one._replace(subject=subject)
+        except RalphError as error:
+            for wrong in error.problems:
+                yield bad(wrong.what, wrong.fix or "mend that", subject)
+        except OSError as error:
+            yield bad(f"{error.filename}: {error.strerror}", "mend that", subject)
+
+
+_MARKS = {"ok": ("ok  ", "✓", "32"), "warning": ("warn", "!", "33"), "bad": ("BAD ", "✗", "31")}
+"""From the best to the worst: a word, and on a terminal a sign and its colour."""
+
+
+def doctor(asked: Asked) -> int:
+    """Looks at everything and says what it saw, what needs mending last; 1 when something does, else 0.
+
+    Of what is in order it says one thing of each subject, unless all is wanted.
+    """
+    seen = list(_checks(asked))
+    wrong = dict.fromkeys(one.subject for one in seen if one.level == "bad")
+    if asked.as_json:
+        print(json.dumps({"ok": not wrong, "checks": [one._asdict() for one in seen]}))
+        return 1 if wrong else 0
+    first = {one.subject: one for one in reversed(seen)}
+    for level in _MARKS:
+        for one in seen:
+            if one.level == level and (asked.verbose or level != "ok" or one is first[one.subject]):
+                _print(one)
+    mend = f"{counted(len(wrong), 'thing')} to mend: {', '.join(wrong)}."
+    print(mend if wrong else "A run would find what it needs.")
+    return 1 if wrong else 0
+
+
+def _print(check: _Check) -> None:
+    """Its rows, and below them the remedy; a command stands on a line of its own, to be copied."""
+    mark, sign, colour = _MARKS[check.level]
+    remedy, _, command = check.fix.partition("\n")
+    if draws():
+        mark = sign if os.environ.get("NO_COLOR") else f"\x1b[{colour}m{sign}\x1b[0m"
+    indent = " " * (len(sign if draws() else mark) + 13)
+    edge = width()
+    room = edge and edge - len(indent)
+    rows = [*wrapped(check.said, room), *(wrapped(f"→ {remedy}", room) if remedy else ())]
+    print(f"{mark} {check.subject:12}" + f"\n{indent}".join(rows))
+    for line in command.splitlines():
+        print(f"    {plain(line)}")

@@ -1,0 +1,66 @@
+"""`ralph export`: the task list of a plan as a file for other programs, with today's statuses."""
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ralph import files
+from ralph.commands import plans
+from ralph.commands.plans import Plan
+from ralph.errors import RalphError
+from ralph.plan import progress, taskjson, tasks
+from ralph.plan.progress import spliced
+from ralph.plan.taskjson import Imported, object_of, updated
+from ralph.plan.tasks import Task, edits
+
+
+def export(word: str | None, *, form: str | None, output: str | None, progress_file: str | None) -> int:
+    """Prints or writes it; 0. Onto the plan itself, that is brought up to date.
+
+    Raises RalphError when there are no tasks, or when somebody wrote to the plan meanwhile.
+    """
+    plan = plans.find(word, progress_file)
+    data = files.held(plan.path)
+    imported = taskjson.of_plan(plan.path, data)
+    today = _today(plan, imported)
+    whole = b""
+    if imported and form in (None, imported.form):
+        made = updated(imported, today).encode(errors="surrogateescape")
+        whole = spliced(data, [(*imported.span, made)])
+    else:
+        made = json.dumps(converted(today, form or "plan"), indent=2).encode() + b"\n"
+    if not output or output == "-":
+        sys.stdout.buffer.write(made)
+        return 0
+    target = os.path.realpath(output)
+    is_plan = target == os.path.realpath(plan.path)
+    if target == os.path.realpath(plan.progress_path) or (is_plan and not whole):
+        raise RalphError(f"{output}: would not be what it is any more", fix="name another file")
+    with files.told(output, "written"):
+        if not is_plan:
+            files.replace(Path(output), made)
+        elif not files.replace_unchanged(plan.path, data, whole):
+            raise RalphError(f"{output}: somebody wrote to it meanwhile, and theirs stands", fix="run it again")
+    return 0
+
+
+def _today(plan: Plan, imported: Imported | None) -> Sequence[Task]:
+    """The tasks of the Task List; before the first run, those of the plan."""
+    listed = files.held(plan.progress_path)
+    if imported and not listed:
+        return imported.tasks
+    other = Path(progress.parse(listed).plan or plan.path)
+    if other.exists() and not other.samefile(plan.path):
+        what = f"{plan.progress_path} belongs to another plan, {other}"
+        raise RalphError(what, fix="name the right one: --progress-file")
+    if found := tasks.read(edits.with_ids(listed)):
+        return found
+    raise RalphError(f"{plan.progress_path}: has no task")
+
+
+def converted(today: Sequence[Task], form: str) -> dict[str, Any]:
+    """The Task List in one of the forms."""
+    return {"requirements" if form == "requirements" else "tasks": [object_of(task, form) for task in today]}

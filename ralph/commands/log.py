@@ -1,0 +1,138 @@
+"""What happened: the iterations of a plan, a line each, and one of them as it was seen, or is just now. Only looks."""
+
+import contextlib
+import re
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from ralph.commands import plans
+from ralph.commands.plans import Plan
+from ralph.errors import RalphError
+from ralph.process.programs import foreground
+from ralph.run.memory import memory
+from ralph.screen.view import View
+from ralph.store import journal
+from ralph.store.journal import Record
+from ralph.words import moment, plain
+
+_IDLE = "\N{EN DASH}"
+_LOOK_S = 1.0
+"""Seconds between two looks at what is new, and at whether the run goes on, which takes its lock for an instant."""
+
+
+def log(  # noqa: PLR0913 - what can be asked for
+    word: str | None, *, number: str | None, what: str | None, follow: bool, verbose: bool, progress_file: str | None
+) -> int:
+    """Prints the log of a plan, or what came of one iteration; 0. Raises RalphError when there is no such."""
+    if number is None and word and re.fullmatch(r"last|\d+", word):
+        word, number = None, word  # the only plan of the folder need not be named
+    plan = plans.find(word, progress_file)
+    if follow:
+        return _follow(plan, verbose=verbose)
+    if what == "memory":
+        _say(memory(plan.state) or "nothing yet")
+        return 0
+    seen = plans.look(plan)
+    if number is None and what is None:
+        _list(seen.records)
+        return 0
+    for row in reversed(seen.rows):
+        if number in (None, "last", str(row.iteration)):
+            return _show(plan, row, what, seen.records, verbose=verbose)
+    raise RalphError(f"{plan.name}: there is no such iteration", fix=f"`ralph log {plan.name}` lists them")
+
+
+def _say(line: str) -> None:
+    """Prints a line that cannot drive the terminal. Unlike a run it waits for whoever reads."""
+    print(plain(line))
+
+
+def _list(records: Sequence[Record]) -> None:
+    """A line for each that has something to say, with a dash where an iteration moved nothing."""
+    for record in records:
+        if said := plans.told(record):
+            is_idle = record.event == "iteration" and record.counted and not record.moved
+            _say((_IDLE if is_idle else " ") + f" {moment(record.at, 0)}  {said}")
+
+
+def _show(plan: Plan, row: Record, what: str | None, records: Sequence[Record], *, verbose: bool) -> int:
+    """One iteration as it was seen, or what it committed, printed or was told."""
+    if what == "diff":
+        if not row.commits:
+            raise RalphError(f"iteration {row.iteration} committed nothing", 1)
+        between = f"{row.base}..{row.head}" if row.base else row.head
+        command = ["git", "log", "--reverse", "--patch", "--end-of-options", between, "--"]
+        if foreground(command, cwd=plan.progress_path.resolve().parent):
+            raise RalphError(f"iteration {row.iteration}: git does not show its commits", 1)
+        return 0
+    path = plan.state.folder / "transcripts" / row.transcript
+    path = path.with_suffix(".prompt.md") if what == "prompt" else path
+    if not path.is_file():
+        what = f"{plan.name}: there is no transcript of iteration {row.iteration}; the newest 200 MB are kept"
+        raise RalphError(what, 1)
+    if what:
+        sys.stdout.buffer.write(path.read_bytes())
+        return 0
+    replay = _Replay(plan, row.mode, row.iteration, path, View(_say, whole=verbose))
+    replay.rest()
+    if row.refused:
+        _say(f"RALPH_DONE refused: {row.message}")
+    _say(row.summary)
+    for one in records:
+        if one.event == "tamper" and (one.run, one.iteration) == (row.run, row.iteration):
+            _say(plans.told(one))
+    return 0
+
+
+class _Replay:
+    """Shows the transcript at `path`, also while it grows, and with it what the agent wrote to its standard error."""
+
+    def __init__(self, plan: Plan, mode: str, iteration: int, path: Path, view: View) -> None:
+        _say(f"{mode} {plan.name} · iteration {iteration}")
+        self.path = path
+        self._stream = view.begin()
+        self._files = []
+        for place, sees in ((path, self._stream.sees), (path.with_suffix(".err"), self._stream.complains)):
+            with contextlib.suppress(FileNotFoundError):
+                self._files.append((place.open("rb"), sees))
+
+    def more(self) -> None:
+        """Shows what is new."""
+        for file, sees in self._files:
+            sees(file.read())
+
+    def rest(self) -> None:
+        """Shows all that is left, a last line without an end too; nothing more comes after that."""
+        self.more()
+        self._stream.finish()
+
+
+def _follow(plan: Plan, *, verbose: bool) -> int:
+    """Shows the running iteration and those after it until the run ends; 0. Raises RalphError when nothing runs."""
+    if not plan.holder:
+        raise RalphError(f"{plan.name}: no run works on it now", 1, fix=f"`ralph log {plan.name}` shows what was")
+    state, view = plan.state, View(_say, whole=verbose)
+    news, at = journal.since(state.journal, 0)
+    _list(last := news[-1:])
+    replay = None
+    while True:
+        is_over = not plan.holder
+        news, at = journal.since(state.journal, at)
+        running = state.died()
+        if replay and (news or not running):  # what the journal says was written after its last word
+            replay.rest()
+        _list(news)
+        last = (last + news)[-1:]
+        if running and running.record.is_file() and (replay is None or replay.path != running.record):
+            replay = _Replay(plan, running.mode, running.iteration, running.record, view)
+        if replay:
+            replay.more()
+        sys.stdout.flush()
+        if is_over:
+            break
+        time.sleep(_LOOK_S)
+    if running and not journal.own_end(last, running):
+        _say(f"ended: ralph was killed in iteration {running.iteration}")
+    return 0

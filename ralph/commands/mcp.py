@@ -1,0 +1,244 @@
+"""`ralph mcp PLAN`: the task list as tools for any agent, over the Model Context Protocol on standard input and output.
+
+Each call edits the progress file as ralph itself does, and is a line of the journal. Where an agent may only propose,
+as in a strict run, the task list stays as it is: ralph takes the calls from the agent's stream and checks them.
+"""
+
+import contextlib
+import math
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial, wraps
+from typing import Any, Literal
+
+from ralph import __version__
+from ralph.commands import plans
+from ralph.commands.status import facts
+from ralph.errors import RalphError
+from ralph.plan import progress, tasks
+from ralph.plan.progress.file import ProgressFile
+from ralph.plan.tasks import Note, Task, edits
+from ralph.process.programs import call
+from ralph.run import criteria
+from ralph.run.criteria import CommandRun
+from ralph.settings import sources
+from ralph.store import journal
+from ralph.store.state import State
+from ralph.words import named, plain, stamp
+
+try:  # an extra
+    from mcp.server.mcpserver import MCPServer
+    from mcp.server.mcpserver.exceptions import ToolError
+except ModuleNotFoundError as error:
+    raise RalphError("ralph mcp needs the mcp package", 1, fix="pip install 'ralph-sh[mcp]'") from error
+
+Answer = dict[str, Any]
+Category = Literal["pattern", "antipattern", "architecture", "debugging", "build"]
+
+_HOW = "Take a task, mark it in progress, do it, check it, mark it complete or blocked. Record what others must know."
+
+
+def mcp(word: str | None, *, progress_file: str | None, propose: bool) -> int:
+    """Serves the tools until the client leaves."""
+    server = MCPServer("ralph", version=__version__, instructions=_HOW, log_level="ERROR")
+    plan = plans.find(word, progress_file)
+    served = Tools(plan, propose=propose)
+    for name in vars(Tools):
+        if not name.startswith("_"):
+            server.add_tool(_written_down(plan.state, getattr(served, name)), name=f"ralph_{name}")
+    server.run("stdio")
+    return 0
+
+
+def _written_down(state: State, tool: Callable[..., Answer]) -> Callable[..., Any]:
+    """The same with a line of the journal for each call, and errors in words; one call at a time."""
+
+    @wraps(tool)
+    async def call(**arguments: object) -> Answer:
+        wrong = ""
+        try:
+            return tool(**arguments)
+        except RalphError as error:
+            wrong = error.message
+            raise ToolError(wrong) from error
+        finally:
+            about: Answer = {"tool": f"ralph_{tool.__name__}", "arguments": arguments, "success": not wrong, "run": ""}
+            if begun := state.died():  # or still at work
+                about |= {"run": begun.run, "mode": begun.mode, "iteration": begun.iteration}
+            with contextlib.suppress(OSError):  # a full disk is said where it matters
+                journal.append(state.journal, journal.line(journal.TOOL, time.time(), message=wrong, **about))
+
+    return call
+
+
+class Tools:
+    """The tools of a plan are its public methods; their docstrings are what an agent reads of them."""
+
+    def __init__(self, plan: plans.Plan, *, propose: bool) -> None:
+        self._plan, self._proposes = plan, propose
+        self._file = ProgressFile(plan.progress_path, plan.state)
+        self._file.say = partial(print, "ralph:", file=sys.stderr)  # standard output is the client's
+
+    def get_next_task(self) -> Answer:
+        """The task to work on: the one in progress, else by priority the first that waits for no other."""
+        listed = self._listed()
+        going = next((task for task in listed if task.mark == "~"), None)
+        if task := going or tasks.select(listed):
+            return {"task": _told(task)}
+        return {"task": None, "why": tasks.stuck(listed) or "every task is complete"}
+
+    def mark_task_in_progress(self, task_id: str) -> Answer:
+        """Says that you begin to work on this task."""
+        self._find(task_id)
+        return self._edited(task_id, lambda text: edits.marked(text, "~", task_id))
+
+    def mark_task_complete(self, task_id: str, verification_notes: str = "") -> Answer:
+        """Says that this task is done and its verification criteria are met; with notes on how you saw that."""
+        task = self._find(task_id)
+        done = {one.id for one in self._listed() if one.done}
+        wanted = (*task.after, *(part.id for part in task.subtasks))
+        if waits_for := [name for name in wanted if name not in done]:
+            raise RalphError(f"{task_id} waits for {named(waits_for)}")
+        if red := [] if self._proposes else self._red_checks(task):
+            raise RalphError(f"{task_id} is not done: {'; '.join(red)}")
+        ids = [one.id for one in task.chain]
+        answer = self._edited(task_id, lambda text: edits.marked(text, "x", *ids))
+        if verification_notes:
+            self._noted(f"{task_id}: {verification_notes}")
+        return answer
+
+    def mark_task_blocked(self, task_id: str, reason: str) -> Answer:
+        """Says that this task cannot go on without a person, and why."""
+        self._find(task_id)
+        return self._edited(task_id, lambda text: edits.marked(text, "!", task_id, note="blocked", why=reason))
+
+    def append_learning(self, learning: str, category: Category) -> Answer:
+        """Records what whoever works on this after you should know, in one line."""
+        return self._noted(f"{category.upper()}: {learning}")
+
+    def get_plan_summary(self) -> Answer:
+        """Every task, how many there are of each status, and how much is complete."""
+        listed = self._listed()
+        count = Counter(task.status for task in listed)
+        return {
+            "total_tasks": len(listed),
+            **{status: count[status] for status in tasks.STATUSES.values()},
+            "completion_percentage": _part_done(listed),
+            "tasks": [_told(task) for task in listed],
+        }
+
+    def get_state_summary(self) -> Answer:
+        """How the plan stands: whether a run works on it, its last iterations, what they cost, what it waits for."""
+        return facts(plans.look(self._plan))
+
+    def add_task(
+        self,
+        description: str,
+        priority: int | None = None,
+        dependencies: Sequence[str] = (),
+        verification_criteria: Sequence[str] = (),
+    ) -> Answer:
+        """Adds a task; the lower its priority, the sooner; dependencies are ids of tasks that must be done before.
+
+        A verification criterion is a command in backticks that must succeed, or a sentence.
+        """
+        listed = self._listed()
+        task_id = tasks.new_id(description, [task.id for task in listed])
+        notes = [Note("verify", _one_line(criterion)) for criterion in verification_criteria]
+        if dependencies:
+            notes.append(Note("after", _one_line(", ".join(dependencies))))
+        if priority is not None:
+            notes.append(Note("priority", str(priority)))
+        new = Task(id=task_id, text=_one_line(description), mark=" ", notes=notes)
+        if wrong := set(tasks.problems([*listed, new])) - set(tasks.problems(listed)):
+            raise RalphError("; ".join(one.removeprefix("line 0: ") for one in wrong))
+        if self._proposes:
+            self._edit(lambda text: progress.with_lines(text, "Proposed", tasks.lines([new])))
+            return {"task_id": task_id, "status": "proposed"}
+        return self._edited(task_id, lambda text: progress.with_tasks(text, tasks.lines([new])))
+
+    def increment_retry(self, task_id: str, reason: str = "") -> Answer:
+        """Says that a try of this task failed, and why; after too many it is blocked."""
+        most = sources.everywhere(self._plan.path).max_tries
+        self._find(task_id)
+        return self._edited(task_id, lambda text: edits.with_failure(text, task_id, reason, most))
+
+    def update_memory(self, content: str) -> Answer:
+        """Adds what the next iterations must know, in one line, to what ralph tells them anyway."""
+        return self._noted(f"MEMORY: {content}")
+
+    def _listed(self) -> Sequence[Task]:
+        """The tasks, each with the id that an edit gives it."""
+        self._file.read()
+        return tasks.read(edits.with_ids(self._file.text))
+
+    def _find(self, task_id: str) -> Task:
+        listed = self._listed()
+        if (task := tasks.find(listed, task_id)) is None:
+            there = named([one.id for one in listed], 20) or "none"
+            raise RalphError(f"there is no task {task_id}; there are: {there}")
+        if self._proposes and task.mark != "~":
+            raise RalphError(f"{task_id} is not the task of this iteration; ralph_get_next_task tells which is")
+        return task
+
+    def _red_checks(self, task: Task) -> list[str]:
+        """Why its checks do not hold, each with the end of its output."""
+        settings = sources.everywhere(self._plan.path)
+
+        def run(command: str) -> CommandRun:
+            done = call(["sh", "-c", f"exec 2>&1\n{command}"], timeout_s=settings.verify_timeout or math.inf)
+            return CommandRun(done.code, f"ended with {done.code}", done.stdout.decode(errors="replace"))
+
+        checks = criteria.in_one_browser(criteria.checks_of(task.chain))
+        ended = [criteria.check(one, base_url=settings.base_url or "", run=run) for one in checks]
+        return [one.why for one in ended if one and one.failed]
+
+    def _edit(self, change: Callable[[bytes], bytes]) -> None:
+        if not self._file.exists():
+            self._file.create(progress.fresh(self._plan.name, str(self._plan.path), stamp()))
+        self._file.edit(lambda text: change(edits.with_ids(text)))
+
+    def _edited(self, task_id: str, change: Callable[[bytes], bytes]) -> Answer:
+        """How this task stands after this edit of the task list, which is not made where it is a proposal."""
+        if not self._proposes:
+            self._edit(change)
+        status, listed = self._find(task_id).status, self._listed()
+        answer = {
+            "task_id": task_id,
+            "status": status,
+            "completion_percentage": _part_done(listed),
+            "remaining_tasks": sum(not one.done for one in listed),
+        }
+        if self._proposes:
+            answer["note"] = "ralph checks it when your turn is over, and only then ticks it"
+        return answer
+
+    def _noted(self, said: str) -> Answer:
+        line = f"- [{stamp()}] {_one_line(said)}"
+        self._edit(lambda text: progress.with_lines(text, "Notes", [line.encode(errors="replace")]))
+        return {"noted": line}
+
+
+def _one_line(said: str) -> str:
+    if not (line := " ".join(plain(said).split())):
+        raise RalphError("nothing is said there")
+    return line
+
+
+def _part_done(listed: Sequence[Task]) -> float:
+    return round(sum(task.done for task in listed) / len(listed), 4) if listed else 0.0
+
+
+def _told(task: Task) -> Answer:
+    return {
+        "id": task.id,
+        "description": task.text,
+        "status": task.status,
+        "priority": task.priority,
+        "dependencies": task.after,
+        "verification_criteria": task.said("verify"),
+        "retry_count": task.tries,
+        "why": task.said("failed") + task.said("blocked"),
+    }

@@ -1,0 +1,197 @@
+"""The plans that there are, and how each one stands. Nothing is changed."""
+
+import contextlib
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from ralph import files
+from ralph.errors import RalphError
+from ralph.plan import progress
+from ralph.plan.progress import Progress
+from ralph.process import lock
+from ralph.process.lock import Holder
+from ralph.run.verdict import Reason, Tally, verdict
+from ralph.settings import sources
+from ralph.settings.table import Settings
+from ralph.store import journal
+from ralph.store.journal import Record
+from ralph.store.state import Death, State
+from ralph.words import moment, one_line
+
+_SUFFIX = "_PROGRESS.md"
+
+
+class Plan(NamedTuple):
+    """A plan, by what it left here."""
+
+    name: str
+    path: Path
+    """The plan itself, which may be gone."""
+    progress_path: Path
+
+    @property
+    def state(self) -> State:
+        """Its state folder, which may not be there."""
+        return State(self.name, self.progress_path)
+
+    @property
+    def holder(self) -> Holder | None:
+        """The run that works on it, in the tree of its progress file or in the one that we are in."""
+        me = os.path.realpath(self.progress_path)
+        for place in (Path.cwd(), Path(me).parent):
+            holder = lock.holder(lock.working_tree(place))
+            if holder and holder.progress == me:
+                return holder
+        return None
+
+
+def find(word: str | None, progress_file: str | None = None) -> Plan:
+    """The plan that is meant by its file, by its name, or by its progress file; without a word the only one here.
+
+    Unlike a run it also looks beside the plan: who only wants to know may be anywhere. Raises RalphError.
+    """
+    if not word:
+        found = [_of_progress_file(Path(progress_file))] if progress_file else here()
+        if len(found) > 1:
+            raise RalphError(f"name one of the plans that are here: {', '.join(map(label, found))}")
+        return found[0]
+    usual = Path(files.plan_name(Path(word)) + _SUFFIX)
+    if not files.is_file(usual):
+        usual = Path(word).parent / usual
+    path = next(filter(files.is_file, (Path(word), Path(f"{word}.md"), Path(f"{word}.json"))), Path(word))
+    said = sources.alone(sources.collected(path), "RALPH_PROGRESS_FILE").progress_file
+    progress_path = Path(progress_file or said or usual)
+    if path.name.endswith(_SUFFIX):
+        progress_path = path
+    elif files.is_file(path):
+        return Plan(files.plan_name(path), path, progress_path)
+    if files.is_file(progress_path):
+        return _of_progress_file(progress_path)
+    what = f"{word}: there is no such plan here, and no {progress_path}"
+    raise RalphError(what, fix="ralph status lists what there is")
+
+
+def here() -> list[Plan]:
+    """Those whose progress file lies in this folder. Raises RalphError where there is none."""
+    if found := [_of_progress_file(path) for path in sorted(Path().glob(f"*{_SUFFIX}")) if path.is_file()]:
+        return found
+    raise RalphError(f"no progress file in {Path.cwd()}", fix="ralph PLAN starts one, -C DIR looks elsewhere")
+
+
+def label(plan: Plan) -> str:
+    """By what name it is found here: that of its progress file, which a copy does not share."""
+    return plan.progress_path.name.removesuffix(_SUFFIX)
+
+
+def _of_progress_file(path: Path) -> Plan:
+    """The plan that a progress file belongs to: the one it names, else the one of its own name."""
+    plan = path.with_name(f"{path.name.removesuffix(_SUFFIX)}.md")
+    if said := progress.parse(files.held(path)).plan:
+        plan = next(filter(files.is_file, (Path(said), path.parent / said)), Path(said))
+    return Plan(files.plan_name(plan), plan, path)
+
+
+class Standing(NamedTuple):
+    """How a plan stands."""
+
+    state: str
+    """`new`, `planned`, `running`, `waiting`, `stopped`, `blocked`, `done`; `unchecked` when done is a claim."""
+    why: str = ""
+    next_move: str = ""
+    """What a person can do so that it goes on, where a start alone does not."""
+
+    @property
+    def exit_code(self) -> int:
+        """As a run's: 0 done, 3 work remains, 4 a person is needed."""
+        return {"done": 0, "blocked": 4}.get(self.state, 3)
+
+
+class Seen(NamedTuple):
+    """All there is to say about a plan at a moment."""
+
+    plan: Plan
+    standing: Standing
+    progress: Progress | None = None
+    holder: Holder | None = None
+    """Who works on it."""
+    records: Sequence[Record] = ()
+    """Its journal, the oldest first, with the iteration that runs now, or in which ralph was killed just now."""
+
+    @property
+    def rows(self) -> list[Record]:
+        """Its iterations, the oldest first."""
+        return journal.rows(self.records)
+
+    @property
+    def sums(self) -> Record:
+        """What all of them came to, also those that are no longer on record."""
+        return journal.sums(self.records)
+
+
+def look(plan: Plan) -> Seen:
+    """What there is to say about a plan now. Raises RalphError when its files cannot be read."""
+    holder, begun, path = plan.holder, plan.state.died(), plan.progress_path
+    try:
+        now = progress.parse(path.read_bytes()) if path.exists() else None
+        records = journal.read(plan.state.journal)
+    except OSError as error:
+        raise RalphError(f"{error.filename}: cannot be read: {error.strerror}", 1) from error
+    last = records[-1] if records else None
+    how = _at_work(last, begun, now) if holder else _at_rest(plan, now, last, begun)
+    if begun and not journal.tells_of(records, begun):
+        ended, said = ("running", "runs now") if holder else ("died", "ralph was killed")
+        records += journal.records([{**journal.unfinished(begun, said), "ended": ended}])
+    return Seen(plan, how, now, holder, records)
+
+
+def _at_work(last: Record | None, begun: Death | None, now: Progress | None) -> Standing:
+    stops = ", then RALPH_STOP" if now and now.stop else ""
+    if begun:
+        verifying = ", verifying" if begun.record.with_suffix(".verify.log").exists() else ""
+        return Standing("running", f"{begun.mode}, iteration {begun.iteration}{verifying}{stops}")
+    if last and last.event == "wait" and last.until > time.time():
+        return Standing("waiting", f"until {moment(last.until, time.time())}: {last.message}")
+    return Standing("running", stops.removeprefix(", "))
+
+
+def _at_rest(plan: Plan, now: Progress | None, last: Record | None, begun: Death | None) -> Standing:
+    """Where nobody works on it: by its progress file, its last record, and what no run has judged."""
+    if now is None:
+        return Standing("new", "there is no progress file yet")
+    settings = Settings()
+    with contextlib.suppress(RalphError):  # what is wrong with them, a start says
+        settings = sources.everywhere(plan.path)
+    stop = verdict(now, Tally(), settings)
+    if now.done and (begun or not stop):
+        return Standing("unchecked", "the next start checks RALPH_DONE")
+    if stop:
+        state = {Reason.DONE: "done", Reason.BLOCKED: "blocked"}.get(stop.reason, "stopped")
+        return Standing(state, stop.why, stop.next_move(plan.progress_path.name))
+    if begun and not journal.own_end([last] if last else [], begun):
+        return Standing("stopped", f"ralph was killed in iteration {begun.iteration} of {begun.mode}")
+    if last is None:
+        return Standing("stopped" if now.ticked else "new")
+    if last.event != "run":
+        return Standing("stopped", "ralph was killed between two iterations")
+    if last.ended == "once" and last.mode == "plan":
+        return Standing("planned")
+    is_stuck = last.ended == "stuck" and any(task.mark == "!" for task in now.tasks)
+    return Standing("blocked" if is_stuck else "stopped", last.summary)
+
+
+def told(record: Record) -> str:
+    """A record in a line; empty for what the line of an iteration tells."""
+    if record.event == "iteration":
+        return f"{record.kind} {record.summary}" + " · not counted" * (not record.counted)
+    if record.event == "run":
+        return f"{record.kind} ended: {record.summary}"
+    if record.event == "wait":
+        return f"{record.kind} waits until {moment(record.until, record.at)}: {record.message}"
+    if record.event == "verify" and not (record.iteration and record.success):
+        return f"verify: {one_line(record.message, 300) or 'passed'}"
+    if record.event == "tamper":
+        return f"put back in #{record.iteration}: {record.message}"
+    return record.message if record.event == "mode" else ""

@@ -1,0 +1,249 @@
+"""The rehearsal: ralph started for real with a stand-in agent, in a sample or in a copy, and what came of it.
+
+What a stand-in cannot show, it does not show: whether the real agent is logged in, and how well it works.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import site
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+
+from ralph import files
+from ralph.commands import run as start
+from ralph.commands.rehearsal import sample
+from ralph.errors import RalphError
+from ralph.git import changes
+from ralph.plan import progress
+from ralph.process import lock, signals
+from ralph.process.programs import MARK, call, foreground
+from ralph.run.verdict import Reason
+from ralph.settings.options import Asked
+from ralph.store import journal
+from ralph.store.state import State
+from ralph.words import named, plain
+
+_SHELL_S = 60.0
+_INTRO = """All of it is real but the agent, a stand-in: no key, no cost, and a throwaway
+copy of {top}
+(Whether the agent itself is there and logged in, ralph doctor says.)
+"""
+_SAMPLE_INTRO = """In a throwaway git repository ralph plans and builds a sample.
+All of it is real but the agent, a stand-in: no key, no network, no cost.
+"""
+_SAMPLE_OUTRO = """
+It works, and the repository is gone again. Your turn: write down in feature.md
+what you want, then
+
+  ralph feature.md plan
+  ralph feature.md build --max-iterations 50"""
+_ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR")
+"""Names of the environment that would lead back to the original."""
+
+
+def rehearse(asked: Asked) -> int:
+    """Shows what a start would do, and what would go wrong; 1 when something would, else 0.
+
+    Wrong is whatever ends a start otherwise than with 0 or at a limit, and a repository that is not as it was. Raises
+    RalphError where the settings are wrong, before anything is copied, and when no copy can be made.
+    """
+    signals.install()  # Ctrl+C and Ctrl+Z are for what runs in front; this one has to clean up
+    is_sample = not asked.plan
+    with tempfile.TemporaryDirectory(prefix="ralph-rehearsal-", ignore_cleanup_errors=True) as name:
+        folder = Path(os.path.realpath(name))
+        (folder / "tmp").mkdir()
+        if is_sample:
+            asked = asked._replace(plan="sample.md", verbose=True)
+            _make_sample(folder / "home" / "sample")
+        this = Rehearsal(asked, folder, is_sample=is_sample)
+        this.play()
+    if signals.interrupted():
+        raise KeyboardInterrupt
+    return this.close()
+
+
+def _make_sample(top: Path) -> None:
+    """Makes it the working directory; what is the person's own in the environment does not count. Raises RalphError."""
+    base = site.getuserbase()
+    for name in [one for one in os.environ if one.startswith(("RALPH_", "GIT_", "XDG_")) and one != MARK]:
+        del os.environ[name]  # by the mark an outer ralph knows what it started
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])  # a python3
+    os.environ.update(HOME=str(top.parent), GIT_CONFIG_NOSYSTEM="1", PYTHONUSERBASE=base, PATH=path)
+    top.mkdir(parents=True)
+    done = call(["sh", "-c", sample.BEGINS], timeout_s=_SHELL_S, cwd=top, stdin=sample.PLAN.encode())
+    if done.code:
+        what = f"git does not work: {changes.complaint(done)}"
+        raise RalphError(what, 1, fix="install git, or mend it; a rehearsal commits for real")
+    os.chdir(top)
+
+
+def _say(text: str, *, heading: bool = False) -> None:
+    click.secho(plain(text), bold=heading)
+
+
+class Rehearsal:
+    """What is rehearsed and where, and what came of it so far."""
+
+    def __init__(self, asked: Asked, folder: Path, *, is_sample: bool) -> None:
+        self.asked = asked
+        self.found = start.find(asked)
+        self.mode = "all" if asked.mode == "all" else self.found.mode
+        self.folder = folder
+        self.is_sample = is_sample
+        self.original = lock.working_tree(Path.cwd().resolve())
+        self.top = folder / "tree" / self.original.name
+        """The copy; of the same name, as notices show it."""
+        self.happened: list[str] = []
+        """What each start came to, in a line."""
+        self.wrong: list[str] = []
+        """What would have gone wrong, same."""
+
+    def play(self) -> None:
+        """All of it, up to the last start. Raises KeyboardInterrupt once a signal came."""
+        found = self.found
+        top = self.original
+        if holder := lock.holder(top):
+            raise RalphError(f"another run works in {top}: {holder}", lock.LOCKED, fix="rehearse when it is over")
+        text = files.held(found.progress_path)
+        now = progress.parse(text)
+        if now.done and (early := start.ends_at_once(found, State(found.name, found.progress_path), text)):
+            self.happened.append(f"exit code {early.exit_code} at once: {early.what}")
+            return
+        watched = changes.Changes(top, ())
+        _say(_SAMPLE_INTRO if self.is_sample else _INTRO.format(top=top))
+        self._copy()
+        self._show("cat", "sample.md")
+        file = self._counterpart(found.progress_path)
+        if not file.is_relative_to(self.top):
+            file = self.folder / file.name
+        if text:  # also from outside; the plan that it names is that of the copy
+            files.replace(file, os.fsencode(self._moved(os.fsdecode(text))))
+        is_planned = found.imported or now.tasks or now.done or found.settings.once
+        if is_planned or self.mode == "all" or self._start("plan", file) == 0:
+            self._start(self.mode, file)
+        self._show("git", "log", "--oneline")
+        self._show("cat", "sample_PROGRESS.md")
+        _, names = watched.look()
+        if names:
+            said = f"your repository is not as it was before the rehearsal: {named(names)}"
+            self.wrong.append(f"{said}; if that was not you, a hook or the verify command reaches out of the copy")
+
+    def close(self) -> int:
+        """Says what would have happened, and what would have gone wrong; the exit code."""
+        _say("WHAT WOULD HAVE HAPPENED", heading=True)
+        _say("  " + "\n  ".join(self.happened) + "\n")
+        _say("WHAT WOULD HAVE GONE WRONG", heading=True)
+        nothing = "nothing: each start ended well, and your repository is as it was"
+        _say("  " + "\n  ".join(self.wrong or [nothing]))
+        if self.is_sample and not self.wrong:
+            _say(_SAMPLE_OUTRO)
+        return 1 if self.wrong else 0
+
+    def _show(self, *command: str) -> None:
+        """What a command prints in the sample."""
+        if self.is_sample:
+            _say(f"$ {shlex.join(command)}", heading=True)
+            _say(os.fsdecode(call(command, timeout_s=_SHELL_S, cwd=self.top).stdout))
+
+    def _copy(self) -> None:
+        """Copies the working tree, the ignored included. Raises RalphError."""
+        if self.folder.is_relative_to(self.original):
+            what = f"no copy of {self.original} fits into itself"
+            raise RalphError(what, 1, fix="set TMPDIR to a folder outside of it")
+        common = own = self.original / ".git"
+        if own.is_file():  # of a linked working tree, or of a submodule
+            found = changes.git("rev-parse", "--git-common-dir", "--git-dir", cwd=self.original).stdout
+            common, own = [self.original / line for line in os.fsdecode(found).splitlines()] or [own, own]
+            if common == own:
+                what = f"a copy of {self.original} would share its repository with others"
+                raise RalphError(what, 1, fix="rehearse in a clone")
+        self._take(self.original, self.top)
+        if common != own:
+            (self.top / ".git").unlink()
+            self._take(common, self.top / ".git")
+            shutil.rmtree(self.top / ".git" / "worktrees")
+            for name in ("HEAD", "index"):
+                shutil.copy2(own / name, self.top / ".git" / name)
+        for setting in (("core.bare", "false"), ("--unset-all", "core.worktree")):  # its tree is the copy, and no other
+            changes.git("config", "--file", str(self.top / ".git" / "config"), *setting)
+
+    def _take(self, what: Path, to: Path) -> None:
+        to.mkdir(parents=True)
+        if foreground(["cp", "-a", f"{what}/.", f"{to}/"]):
+            _say("not all could be copied; what needs the rest may fail here only")
+
+    def _counterpart(self, path: Path) -> Path:
+        """What `path` is in the copy; itself, links followed, where it lies outside of the working tree."""
+        return Path(self._moved(os.path.realpath(path)))
+
+    def _moved(self, text: str) -> str:
+        """The text with the copy's path wherever it names the original, or something in it, by its full path."""
+        return re.sub(re.escape(str(self.original)) + r"(?![\w.-])", lambda _: str(self.top), text)
+
+    def _environment(self) -> dict[str, str]:
+        """The person's, but for what would lead back to the original, and for ralph's own state."""
+        env = {name: self._moved(value) for name, value in os.environ.items() if name not in _ELSEWHERE}
+        own = {
+            "push.recurseSubmodules": "nothing-is-pushed-in-a-rehearsal",  # git push fails over it
+            "core.fsmonitor": "false",  # a process that would stay
+            "safe.directory": "*",
+        }
+        for key in ("user.name", "user.email"):  # which may hold for the original's place alone
+            if who := changes.git("config", key, cwd=self.original).stdout:
+                own[key] = os.fsdecode(who).rstrip("\n")
+        for number, (key, value) in enumerate(own.items()):
+            env[f"GIT_CONFIG_KEY_{number}"] = key
+            env[f"GIT_CONFIG_VALUE_{number}"] = value
+        return env | {
+            "GIT_CONFIG_COUNT": str(len(own)),
+            "TMPDIR": str(self.folder / "tmp"),
+            "XDG_STATE_HOME": str(self.folder / "state"),
+            "RALPH_REHEARSAL": "1",
+        }
+
+    def _start(self, mode: str, file: Path) -> int:
+        """A real start of ralph in the copy and in this terminal, and what came of it; the exit code."""
+        settings = self.found.settings
+        plan = Path(self.asked.plan)
+        plan = self._counterpart(plan.parent) / plan.name  # where that is a link, its name counts
+        python = [sys.executable, "-P", "-m"]
+        commits = "commit" if settings.auto_commit and (self.top / ".git").exists() else ""
+        stand_in = self.folder / "claude"  # of whom nothing can be asked that it would not understand
+        once = "once" if settings.once and mode != "all" else ""
+        turn = shlex.join([*python, "ralph.commands.rehearsal.standin", once, str(plan), str(file), commits])
+        stand_in.write_text(f"#!/bin/sh\ntrap '' INT\nexec {turn}\n")  # it dies of Ctrl+C in its own way
+        stand_in.chmod(0o700)
+        env = self._environment() | {one.variable: one.text for one in self.asked.given}
+        env |= {
+            "RALPH_PROGRESS_FILE": str(file),
+            "RALPH_AGENT": shlex.quote(str(stand_in)),
+            "RALPH_DELAY": "0",
+            "RALPH_MAX_FAILURES": "1",  # it does not do better the second time
+        }
+        if settings.verify:
+            env["RALPH_VERIFY"] = self._moved(settings.verify)
+        if settings.wrap:
+            env["RALPH_WRAP"] = "env"  # a sandbox does not know where the copy is
+        if settings.only:
+            env["RALPH_ONLY"] = "**"  # the stand-in does not know where it may write
+        name = shlex.join(["ralph", self.asked.plan, mode])
+        _say(f"$ {name}", heading=True)
+        argv = [*python, "ralph", str(plan), mode]
+        if not self.asked.verbose:
+            argv.append("--quiet")
+        code = foreground(argv, env=env, cwd=self._counterpart(Path.cwd()))
+        _say("")
+        outcome = f"`{name}`: exit code {code}"
+        for path in self.folder.glob("state/ralph/*/journal.jsonl"):
+            last = journal.read(path)[-1]
+            outcome += f" · {last.summary} · {last.so_far}"
+        self.happened.append(outcome)
+        if code not in (0, Reason.LIMIT.code):
+            but = "the real agent would meet that too, but for a check of what the stand-in did not build"
+            self.wrong.append(f"`{name}` exits with {code}; {but}")
+        return code

@@ -1,0 +1,118 @@
+"""The stand-in agent: does small, real work without a model, and prints events as the real one does.
+
+`python -m ralph.commands.rehearsal.standin ONCE PLAN PROGRESS_FILE COMMITS`, the prompt on standard input. Of that it
+needs only the signal that --strict asks for. It plans where there is no task yet; ONCE is empty unless a mode is
+rehearsed that works on none. Any plan will do: for a task that is not the sample's it writes a note.
+"""
+
+import json
+import re
+import shlex
+import sys
+from pathlib import Path
+
+from ralph import files
+from ralph.commands.rehearsal.sample import WORK, Work
+from ralph.errors import RalphError
+from ralph.plan import progress
+from ralph.plan.progress.reading import blocks
+from ralph.process import signals
+from ralph.process.programs import call
+from ralph.words import counted
+
+_SHELL_S = 600.0
+"""The longest that the real agent lets a command take; a hook of git may run all the tests."""
+_SIGNAL = re.compile(r'<task-done session="[^"]+">([^<]+)</task-done>')
+_POINT = re.compile(rb"(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[[ xX~!]\][ \t]+)?(\S.*?)\s*")
+
+
+def main() -> int:
+    """One turn of the agent; the exit code."""
+    signals.install()  # so that a signal ends the turn between two steps, never in the middle of a commit
+    once, plan, file = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
+    is_error = False
+    try:
+        now = progress.parse(file.read_bytes())
+        if not now.tasks and not now.done:
+            said = _plans(plan, file)
+        elif once or now.mode in ("plan", "validate"):
+            said = "Nothing is missing."
+        else:
+            said = _works(file)
+    except (RalphError, OSError) as error:
+        said, is_error = str(error), True
+    _says(said)
+    _prints(type="result", subtype="success", is_error=is_error, result=said, total_cost_usd=0.0)
+    return int(is_error)
+
+
+def _plans(plan: Path, file: Path) -> str:
+    """Makes every point of the plan's lists a task, else the whole plan one; the closing words."""
+    lines = [line.body for line in blocks(plan.read_bytes()).lines]
+    listed = [found[1] for line in lines if (found := _POINT.fullmatch(line))]
+    points = list(dict.fromkeys(listed)) or [f"Build what {plan.name} says".encode(errors="replace")]
+    _writes(file, progress.with_tasks(file.read_bytes(), [b"- [ ] " + point for point in points]))
+    return f"{counted(len(points), 'task')} written, in the order of the plan."
+
+
+def _works(file: Path) -> str:
+    """Does the task that ralph chose and gives its signal, else the first open one and ticks it; the closing words."""
+    text = file.read_bytes()
+    if signal := _SIGNAL.search(sys.stdin.buffer.read().decode(errors="replace")):
+        work = _does(signal[1], signal[1])
+        return f"{work.message}\n\n{signal[0]}"
+    now = progress.parse(text)
+    if now.open:
+        task = now.open[0]
+        work = _does(task.text, f"{now.tasks.index(task) + 1}")
+        if sys.argv[4]:  # a hook that mends what it finds fails only the first time
+            commit = f"git add {shlex.join(work.files)} && git commit -qm {shlex.quote(work.message)}"
+            _runs(f"{commit} || {{ {commit}; }}")
+        text = text.replace(task.line.body, re.sub(rb"\[[ ~!]\]", b"[x]", task.line.body, count=1), 1)
+        now = progress.parse(text)
+    _writes(file, text if now.open else progress.with_status(text, "RALPH_DONE"))
+    return f"{now.ticked} of {counted(len(now.tasks), 'task')} done" + ("." if now.open else ": RALPH_DONE.")
+
+
+def _does(text: str, number: str) -> Work:
+    """What a task needs, tried; without better knowledge a note that its turn came. Raises RalphError."""
+    _says(f"Task {number}: {text}")
+    name, note = f"standin-{number}.md", f"# {text}\n\nThe stand-in agent was here. A real one would have built it.\n"
+    work = WORK.get(text) or Work({name: note}, f"test -s {name}", f"chore: stand in for {text[:60]}")
+    for path, content in work.files.items():
+        _writes(Path(path), content.encode(errors="replace"))
+    _runs(work.check)
+    return work
+
+
+def _writes(path: Path, text: bytes) -> None:
+    _uses("Edit" if path.exists() else "Write", file_path=str(path))
+    files.replace(path, text)
+
+
+def _runs(command: str) -> None:
+    """Runs a shell command. Raises RalphError where it fails."""
+    _uses("Bash", command=command)
+    done = call(["sh", "-c", command], timeout_s=_SHELL_S)
+    if done.code:
+        said = (done.stdout + done.stderr).decode(errors="replace").split("\n")[-4:-1]
+        raise RalphError(f"{command}: exit code {done.code}: {' · '.join(said)}")
+
+
+def _says(text: str) -> None:
+    _prints(type="assistant", message={"content": [{"type": "text", "text": text}]})
+
+
+def _uses(tool: str, **arguments: str) -> None:
+    _prints(type="assistant", message={"content": [{"type": "tool_use", "name": tool, "input": arguments}]})
+
+
+def _prints(**event: object) -> None:
+    print(json.dumps(event), flush=True)
+    signals.wait(0)  # what git's end has left to hear
+    if (number := signals.interrupted()) is not None:
+        signals.die_by(number)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

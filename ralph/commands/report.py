@@ -1,0 +1,121 @@
+"""`ralph report`: what a plan came to, as one HTML file that needs no network and no script.
+
+A bar is HTML, and each of its parts so many percent high: here are sums, all else is the template's.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import jinja2
+
+from ralph import __version__, files
+from ralph.commands import plans
+from ralph.commands.plans import Seen, told
+from ralph.errors import RalphError
+from ralph.store.journal import Record
+from ralph.words import duration, moment, plain, usd
+
+_MOST_ROWS = 300
+"""The newest: more bars would be thinner than a dot, and `ralph log` has them all."""
+
+
+def report(word: str | None, *, output: str | None, opens: bool, progress_file: str | None) -> int:
+    """Writes the report and prints where; 0. By default outside of the working directory, where the agent would see it.
+
+    Raises RalphError when there is no place for it.
+    """
+    plan = plans.find(word, progress_file)
+    made = page(plans.look(plan), time.time())
+    if output == "-":
+        sys.stdout.buffer.write(made)
+        return 0
+    path = Path(output or plan.state.folder / "report.html")
+    with files.told(path, "written"):
+        if not output:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path.unlink(missing_ok=True)  # it may be a link of an agent's
+        path.write_bytes(made)
+    print(plain(str(path)) + "  (--open shows it in the browser)" * (os.isatty(1) and not opens))
+    if opens and click.launch(os.path.realpath(path)) != 0:
+        raise RalphError(f"{path}: no program here shows it", 1, fix="open it in a browser")
+    return 0
+
+
+def _compact(number: float) -> str:
+    """`512`, `41.2k`, `1.5M`."""
+    for letter in ("", "k", "M"):
+        if number < 999.5:  # beyond that three digits do not tell it
+            return f"{number:.3g}{letter}"
+        number /= 1000
+    return f"{number:.3g}B"
+
+
+_CHARTS = (
+    ("Tasks", _compact, ("left", "done")),
+    ("Cost", usd, ("cost",)),
+    ("Tokens written", _compact, ("output",)),
+    ("Tokens read", _compact, ("cache_read", "cache_write", "input")),
+    ("Time", duration, ("agent", "verifying", "waiting")),
+)
+"""What is drawn for each iteration: how a value is written, and the parts of a bar, the first at its foot."""
+
+
+def _parts(row: Record) -> dict[str, Any]:
+    """What an iteration came to, by kind; tokens have their names in the journal."""
+    done = row.done or 0
+    found = {"left": (row.total or 0) - done, "done": done, "cost": row.cost_usd or 0.0}
+    found |= {"agent": row.duration_s, "verifying": row.verified_s, "waiting": row.waited_s}
+    return vars(row) | found
+
+
+def _lanes(rows: Sequence[Record]) -> list[list[Record]]:
+    """The iterations in as many rows as agents were at work at the same time: in none of them do two overlap."""
+    found: list[list[Record]] = []
+    for row in sorted(rows, key=lambda row: row.began):
+        for lane in found:
+            if lane[-1].at <= row.began + 1:  # timestamps are whole seconds
+                lane.append(row)
+                break
+        else:
+            found.append([row])
+    return found
+
+
+def page(seen: Seen, now: float) -> bytes:
+    """The page. Whatever is put into it is escaped, and cannot steer a terminal or turn the direction of writing."""
+    environment = jinja2.Environment(
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=lambda value: plain(value) if type(value) is str else value,
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+    )
+    rows, charts = seen.rows[-_MOST_ROWS:], []
+    bars = [(row, _parts(row)) for row in rows]
+    for title, shown, kinds in _CHARTS:
+        top = max((sum(parts[kind] for kind in kinds) for _, parts in bars), default=0.0)
+        charts.append((title, shown, kinds, top))
+    text = environment.get_template("report.html").render(
+        plan=seen.plan,
+        standing=seen.standing,
+        progress=seen.progress,
+        sums=seen.sums,
+        bars=bars,
+        charts=charts,
+        lanes=_lanes([row for row in rows if row.run == rows[-1].run]),
+        tasks=seen.progress.tasks if seen.progress else (),
+        records=list(filter(told, seen.records))[-_MOST_ROWS:],
+        told=told,
+        when=lambda at: moment(at, 0),
+        duration=duration,
+        usd=usd,
+        compact=_compact,
+        now=now,
+        version=__version__,
+        zone=time.strftime("%Z", time.localtime(now)),
+    )
+    return text.encode(errors="replace")

@@ -1,0 +1,103 @@
+"""How it stands: each plan of a folder in a line, or one with its tasks and last iterations. Only looks."""
+
+import json
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from ralph.commands import plans
+from ralph.commands.plans import Seen, Standing
+from ralph.errors import RalphError
+from ralph.screen.text import clipped, width
+from ralph.words import counted, moment, plain, since, usd
+
+_LAST = 5
+_WHY_COLUMNS = 50
+
+
+def status(word: str | None, *, progress_file: str | None, as_json: bool) -> int:
+    """Prints how it stands; the exit code says it too: 0 done, 3 work remains, 4 a person is needed.
+
+    Of several plans it is that of the one that needs most.
+    """
+    is_list = word is None and progress_file is None
+    found: list[Seen] = []
+    for plan in plans.here() if is_list else [plans.find(word, progress_file)]:
+        try:
+            found.append(plans.look(plan))
+        except RalphError as error:
+            if not is_list:
+                raise
+            found.append(Seen(plan, Standing("unreadable", error.message)))  # it does not hide the others
+    if as_json:
+        told = [facts(seen) for seen in found]
+        print(json.dumps(told if is_list else told[0], ensure_ascii=False))
+    elif is_list:
+        _print_table(found)
+    else:
+        print(plain("\n".join(_whole(found[0]))))
+    return max(seen.standing.exit_code for seen in found)
+
+
+def _print_table(found: Sequence[Seen]) -> None:
+    """A line each, the states under each other; a terminal cuts it at its edge."""
+    edge = width()
+    names = [plain(plans.label(seen.plan)) for seen in found]
+    longest = max(map(len, names))
+    longest_state = max(len(seen.standing.state) for seen in found)
+    for name, seen in zip(names, found, strict=True):
+        line = f"{name:{longest}}  {seen.standing.state:{longest_state}}  "
+        if seen.standing.why:
+            line += f"{clipped(seen.standing.why, _WHY_COLUMNS)} · "
+        line += _figures(seen)
+        print(clipped(line, edge) if edge else line)
+
+
+def _figures(seen: Seen) -> str:
+    sums = seen.sums
+    parts = []
+    if now := seen.progress:
+        parts = [f"{now.mode} {now.rounds}".strip(), now.figures]
+    if sums.iterations:
+        parts.append(counted(sums.iterations, "iteration"))
+    if sums.cost_usd is not None:
+        parts.append(usd(sums.cost_usd, at_least=sums.cost_at_least))
+    if seen.records:
+        parts.append(since(seen.records[-1].at, time.time()))
+    return " · ".join(filter(None, parts))
+
+
+def _whole(seen: Seen) -> list[str]:
+    standing = seen.standing
+    lines = [f"{seen.plan.name} · {standing.state}" + f": {standing.why}" * bool(standing.why), _figures(seen)]
+    if seen.holder:
+        lines.append(f"held by ralph since {seen.holder.since} (pid {seen.holder.pid})")
+    if standing.next_move:
+        lines.append(f"to go on, {standing.next_move}")
+    if seen.progress:
+        lines += [f"  [{task.mark}] {task.text}" for task in seen.progress.tasks]
+    if rows := seen.rows[-_LAST:]:
+        lines += ["", "The last iterations:"]
+        lines += [f"  {moment(row.at, time.time())}  {plans.told(row)}" for row in rows]
+    return lines
+
+
+def facts(seen: Seen) -> dict[str, Any]:
+    """The same for a program; costs in US dollars."""
+    sums = seen.sums
+    now = seen.progress
+    listed = now.tasks if now else ()
+    return {
+        "plan": seen.plan.name,
+        "progress_file": str(seen.plan.progress_path),
+        **seen.standing._asdict(),
+        "exit_code": seen.standing.exit_code,
+        "mode": (now.mode or "build") if now else None,
+        "rounds": now.rounds if now else "",
+        "tasks": {"done": now.ticked, "total": len(listed), "unproved": now.unproved} if now else None,
+        "iterations": sums.iterations,
+        "cost_usd": sums.cost_usd,
+        "cost_at_least": sums.cost_at_least,
+        "holder": seen.holder and seen.holder._asdict(),
+        "task_list": [{"text": task.text, "mark": task.mark, "done": task.done} for task in listed],
+    }

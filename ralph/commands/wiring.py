@@ -1,0 +1,44 @@
+"""Which controller works for a run, and what recovers a death: the one place that knows plain, strict and parallel."""
+
+from ralph.loop.plain import PlainController
+from ralph.loop.session import Wiring
+from ralph.run.context import Run
+from ralph.run.controllers import Controller
+from ralph.store.state import Death, State
+
+
+def make_controller(run: Run) -> Controller:
+    """The controller that the mode of the run needs. Raises RalphError where it cannot work here."""
+    start, settings = run.start, run.settings
+    if not (settings.strict or settings.only):
+        return PlainController(run, None)
+    from ralph.strict import controller as attempts  # noqa: PLC0415 - 20 ms that only --strict and --only pay
+    from ralph.strict import guard  # noqa: PLC0415 - 20 ms that only --strict and --only pay
+
+    watching = guard.Guard(run)
+    commits = settings.strict and settings.auto_commit
+    if commits and (start.strict or start.asked.mode == "all") and not run.transcript:  # a night goes on
+        watching.check_can_commit()
+    if start.strict and run.keepers:
+        from ralph.parallel.coordinator import Crew  # noqa: PLC0415 - 20 ms that only --jobs pays
+
+        return Crew(run)
+    return attempts.Strict(run, watching) if start.strict else PlainController(run, watching if settings.only else None)
+
+
+def recover(run: Run, death: Death) -> None:
+    """Undoes what nobody judged of an iteration in which ralph died."""
+    from ralph.strict.recovery import recover as undo  # noqa: PLC0415 - 20 ms, for what it takes of --strict
+
+    undo(run, death)
+
+
+def take_last_look(state: State) -> None:
+    """What the supervisor does once ralph is gone and all has ended; nothing where ralph had judged the iteration."""
+    from ralph.strict import watch  # noqa: PLC0415 - only that process pays, after a death
+
+    if state.died():
+        watch.take_last_look(state)
+
+
+WIRING = Wiring(make_controller, recover, take_last_look)

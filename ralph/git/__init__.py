@@ -1,0 +1,1 @@
+"""What git says of the project, and the settings that it works by."""

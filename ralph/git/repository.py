@@ -1,0 +1,299 @@
+"""The project's repository: where HEAD, its branch and the index are, putting them back, and committing.
+
+Files are the shadow's business. No git is run here while its settings are not as they were: see compared.py.
+"""
+
+import contextlib
+import functools
+import json
+import os
+import re
+import shutil
+import stat
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from ralph import files
+from ralph.agent.turn import Commits
+from ralph.errors import RalphError
+from ralph.git.changes import IN_NO_OTHER, NAMED, complaint, git, names_in, pathspecs, sizes, terminated
+from ralph.process.lock import working_tree
+from ralph.process.programs import Finished, call
+from ralph.words import named
+
+_TIMEOUT_S = 600.0
+_SIGNING_S = 30.0
+"""It may wait for a passphrase, and nobody is there."""
+_BEGUN = ["MERGE_HEAD", "rebase-merge", "rebase-apply", "CHERRY_PICK_HEAD", "REVERT_HEAD", "sequencer", "BISECT_LOG"]
+"""Files in git's folder that tell of something unfinished."""
+_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+
+
+class Git:
+    """A repository, asked in an environment that tells git where all of it lies."""
+
+    def __init__(self, root: Path, env: Mapping[str, str]) -> None:
+        self.root, self._env = root, env
+
+    def ask(self, *arguments: str) -> str:
+        """What git prints, without the line's end; empty where it fails."""
+        done = self._call(*arguments)
+        return "" if done.code else os.fsdecode(done.stdout).rstrip("\n")
+
+    def run(self, *arguments: str, stdin: bytes = b"") -> bytes:
+        """What git prints; RalphError where it fails."""
+        done = self._call(*arguments, stdin=stdin)
+        if done.code:
+            raise RalphError(f"git {arguments[0]} fails for {self.root}: {complaint(done)}", 1)
+        return done.stdout
+
+    def names(self, *arguments: str) -> list[str]:
+        """The same where git prints names, with `-z`."""
+        return names_in(self.run(*arguments))
+
+    def _call(self, *arguments: str, stdin: bytes = b"", timeout_s: float = _TIMEOUT_S) -> Finished:
+        pinned = ("-c", "core.hooksPath=/dev/null")
+        return git(*pinned, *arguments, cwd=self.root, env=self._env, stdin=stdin, timeout_s=timeout_s)
+
+
+Place = tuple[str, str, list[str]]
+"""Where everything but the files was: the branch, empty where HEAD is on none, the commit, empty before the first, and
+which files tell of something unfinished. Of the index there is a copy."""
+
+
+class Repository(Git):
+    """The repository around a working tree, where it lay before an agent could move it."""
+
+    index_copy: Path
+    """Where `place` puts a copy of the index."""
+
+    def __init__(self, places: Sequence[str]) -> None:
+        self.places = places
+        """Where its parts lie, as git says."""
+        root, git_dir, common, index, hooks = places
+        self.hooks = Path(hooks)
+        env = {"GIT_DIR": git_dir, "GIT_WORK_TREE": root, "GIT_INDEX_FILE": index, "GIT_NO_REPLACE_OBJECTS": "1"}
+        super().__init__(Path(root), {**os.environ, **env})
+        self.git_dir, self.common, self._index = Path(git_dir), Path(common), Path(index)
+        self._committed: tuple[str, Sequence[str]] = "", []
+        """A commit, and the files that it has."""
+
+    @classmethod
+    def around(cls, top: Path) -> "Repository | None":
+        """None where there is none; RalphError where git refuses to work in it, as in one that is another user's."""
+        asked = ("--show-toplevel", "--absolute-git-dir", "--git-common-dir", "--git-path", "index")
+        done = git("rev-parse", "--path-format=absolute", *asked, "--git-path", "hooks", cwd=top)
+        what = f"git does not work in {top}: {complaint(done)}"
+        if done.code and b"not a git repository" not in done.stderr:
+            raise RalphError(what)
+        folder = working_tree(top) / ".git"
+        if done.code and folder.is_dir():
+            raise RalphError(what, 4, fix=f"look at {folder}/HEAD: its usual content is ref: refs/heads/main")
+        found = os.fsdecode(b"\n" + done.stdout).removesuffix("\n").split("\n/")  # a name may hold any line's end
+        return None if done.code else cls([f"/{path}" for path in found[1:]])
+
+    def rules(self) -> bytes:
+        """The rules for ignoring that are not in the tree."""
+        usual = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
+        own = self.ask("config", "--type=path", f"--default={usual}/git/ignore", "core.excludesFile")
+        return files.held(Path(own)) + b"\n" + files.held(self.common / "info" / "exclude")
+
+    def place(self) -> Place:
+        """How everything is now; of the index a copy is made."""
+        files.overwrite(self.index_copy, files.held(self._index))
+        with contextlib.suppress(FileNotFoundError):
+            shutil.copystat(self._index, self.index_copy)
+        return *self.head(), self._begun()
+
+    def committed(self) -> Sequence[str]:
+        """The files that the commit has which HEAD is at."""
+        if self._committed[0] != (now := self.head()[1]):
+            self._committed = (
+                now,
+                self.names("ls-tree", "-r", "-z", "--name-only", "--full-tree", "HEAD") if now else [],
+            )
+        return self._committed[1]
+
+    def head(self) -> tuple[str, str]:
+        """The branch and the commit, mostly without asking git."""
+        said = text_of(self.git_dir / "HEAD").strip()
+        branch = said.partition("ref: ")[2]
+        found = text_of(self.common / branch).strip() if branch else said
+        if _ID.fullmatch(found):
+            return branch, found
+        return self.ask("symbolic-ref", "--quiet", "HEAD"), self.ask("rev-parse", "--verify", "--quiet", "HEAD")
+
+    def index_now(self) -> bytes:
+        """What the index holds; empty where that is what it was."""
+        now = files.held(self._index)
+        return b"" if now == files.held(self.index_copy) else now
+
+    def put_index_back(self) -> None:
+        """The index is what it was, to the byte."""
+        staged = self.index_copy.read_bytes()
+        if files.held(self._index) != staged:
+            files.replace(self._index, staged)
+            shutil.copystat(self.index_copy, self._index)  # newer, it would hide what changed meanwhile
+        if not staged:
+            self._index.unlink(missing_ok=True)
+
+    def put_head_back(self, was: Place, aside: Callable[[str], Path]) -> tuple[str, int] | None:
+        """HEAD and its branch are what they were; None when they had not moved.
+
+        Else a ref that keeps the commit which was there, empty where that was the same, and how many commits went.
+        Raises RalphError 4 where the commit is gone that HEAD was at.
+        """
+        branch, commit, were_begun = was
+        was_nonsense = self._fixes_head(branch, commit)
+        now = self.head()
+        begun = [one for one in self._begun() if one not in were_begun]
+        if not was_nonsense and now == (branch, commit) and not begun:
+            return None
+        if commit and self._call("cat-file", "-e", commit).code:
+            what = f"{self.git_dir} lacks the commit {commit[:10]}, at which HEAD was: somebody made it anew"
+            raise RalphError(f"{what}; bring the old one back, or keep this one", 4)
+        kept, count = "", 0
+        for one in (self.ask("rev-parse", "--verify", "--quiet", branch or "HEAD"), now[1]):
+            if one not in ("", commit):
+                kept = self._keep(one)
+                count = int(self.ask("rev-list", "--count", one, *([f"^{commit}"] if commit else [])) or 0)
+        for one in begun:
+            shutil.move(self.git_dir / one, aside(one))
+        if commit:
+            self.run("update-ref", "--no-deref", branch or "HEAD", commit)
+        else:
+            self.run("update-ref", "--no-deref", "-d", branch)
+        if branch:
+            self.run("symbolic-ref", "-m", "ralph: put back", "HEAD", branch)
+        return kept, count
+
+    def _fixes_head(self, branch: str, commit: str) -> bool:
+        """Whether HEAD had nonsense in it, with which git takes nothing for a repository; then it is written again."""
+        said = text_of(self.git_dir / "HEAD")
+        if said.startswith("ref: refs/") or _ID.fullmatch(said.strip()):
+            return False
+        files.overwrite(self.git_dir / "HEAD", os.fsencode(f"ref: {branch}\n" if branch else f"{commit}\n"))
+        return True
+
+    def staged(self) -> str:
+        """What is staged; that git only looked at files changes nothing in it."""
+        return self.ask("ls-files", "--stage", "-v", "-z")
+
+    def keep(self, names: Iterable[str]) -> str:
+        """The ref that has these files as they are now, in a commit on top of HEAD; none where git cannot."""
+        scratch = Git(self.root, {**self._env, "GIT_INDEX_FILE": f"{self.index_copy}-kept"})
+        with contextlib.suppress(RalphError):
+            scratch.run("read-tree", "HEAD")
+            scratch.run("update-index", "--add", "--remove", "-z", "--stdin", stdin=terminated(names))
+            tree = scratch.ask("write-tree")
+            return self._keep(scratch.ask("commit-tree", "-p", "HEAD", "-m", "ralph: thrown away", tree))
+        return ""
+
+    def _keep(self, commit: str) -> str:
+        """The ref that keeps this commit from now on."""
+        ref = f"refs/ralph/kept/{time.strftime('%Y%m%d-%H%M%S')}-{commit[:10]}"
+        self.run("update-ref", "--no-deref", ref, commit)
+        return ref
+
+    def _begun(self) -> list[str]:
+        return [name for name in _BEGUN if os.path.lexists(self.git_dir / name)]
+
+    def commit(
+        self, names: Collection[str], message: str, run: Callable[[Sequence[str], bytes], str]
+    ) -> tuple[Commits, str, list[str]]:
+        """Commits these files as they are now, and nothing else: what was committed, why not, and what was left out.
+
+        What a person has staged of other files stays staged. What git ignores and does not track is left out. `run`
+        runs git with the project's hooks; names come by standard input, since a sandbox may hide files of ours.
+        """
+        before = self.head()[1]
+        found = standing(self.root, names)
+        folders = {name for name, at in found.items() if stat.S_ISDIR(at.st_mode)}
+        if folders:  # in place of files, and no commit holds one, unless it is a submodule
+            folders.difference_update(self.submodules())
+        there = found.keys() - folders
+        added = self._call("add", "--intent-to-add", "--ignore-errors", *NAMED, stdin=pathspecs(there))
+        if added.code not in (0, 1):
+            return Commits(), f"git add fails: {complaint(added)}", []
+        known = {*names} - folders
+        if added.code or len(there) < len(known):  # some are ignored, or gone
+            known.intersection_update(self.names("ls-files", "-z"))
+        left_out = sorted(there - known)
+        if not known:
+            return Commits(), "", left_out
+        # as a person's own `git commit`, but that nobody is asked, and that the folder of hooks is as it was
+        pinned = ("-c", f"core.hooksPath={self.hooks}", "-c", "maintenance.auto=false")
+        how = ("--only", "--quiet", "--cleanup=whitespace", "--message", message.replace("\0", ""))
+        failed = run(["git", "-C", str(self.root), *pinned, "commit", *how, *NAMED], pathspecs(known))
+        now = self.head()[1]
+        if failed or (self.hooks / "pre-commit").exists():  # which may have committed another version than git staged
+            self._call("reset", "--quiet", *NAMED, stdin=pathspecs(known))
+        if now == before:
+            asked = ("status", "--porcelain", "-z", "-uall", "--no-renames", IN_NO_OTHER)
+            changed = {entry[3:] for entry in self.names(*asked)}
+            return Commits(), failed if changed.intersection(known) else "", left_out
+        made, in_it = self.describe(now)
+        more = [name for name in in_it if name not in names]
+        if more or made.base != before:
+            why = f"a hook moved HEAD, or put more into the commit than the task changed: {named(more)}"
+            return Commits(), why, []
+        return made, "", left_out
+
+    def submodules(self) -> dict[str, str]:
+        """Each submodule that is there, with the commit that is checked out in it."""
+        if not (self.root / ".gitmodules").exists():
+            return {}
+        listed = [row.split("\t") for row in self.names("ls-files", "--stage", "-z") if row.startswith("160000 ")]
+        env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+        there = [name for _, name in listed if (self.root / name / ".git").exists()]
+        return {name: Git(self.root / name, env).ask("rev-parse", "HEAD") for name in there}
+
+    def is_locked(self) -> bool:
+        """Whether another git holds the index, such as a `git commit` that waits for its editor."""
+        return self._index.with_name(f"{self._index.name}.lock").exists()
+
+    def describe(self, commit: str) -> tuple[Commits, list[str]]:
+        """How large a commit is, and the files that it changed."""
+        asked = ("diff-tree", "-r", "--root", "--no-renames", "--numstat", "-z", "--always", "--format=%P")
+        parent, *rest = self.names(*asked, commit)
+        added, removed, names = sizes(rest)
+        return Commits(count=1, added=added, removed=removed, head=commit, base=parent), names
+
+    def check_can_commit(self) -> None:
+        """RalphError where a commit could not come about, so that it is known before money is spent."""
+        if begun := self._begun():
+            what = f"{self.git_dir / begun[0]}: something is not finished, and commits would become part of it"
+            raise RalphError(what, fix="git status says what it is")
+        signs = self.ask("config", "--type=bool", "commit.gpgSign") == "true"
+        done = self._call("write-tree")
+        if not done.code:
+            tree = os.fsdecode(done.stdout).strip()
+            done = self._call("commit-tree", *["-S"] * signs, "-m", "ralph tries to commit", tree, timeout_s=_SIGNING_S)
+        if done.code:
+            raise RalphError(f"git cannot commit in {self.root}: {complaint(done)}")
+
+
+def jj_commit(root: Path, names: Iterable[str], message: str) -> str:
+    """Commits these files by jj (https://jj-vcs.github.io/jj/), which records changes itself; why not, or nothing."""
+    filesets = [f"root-file:{json.dumps(name, ensure_ascii=False)}" for name in names]
+    argv = ["jj", "--no-pager", "--color=never", "commit", "--message", message, *filesets]
+    done = call(argv, timeout_s=_TIMEOUT_S, cwd=root)
+    return complaint(done) if done.code else ""
+
+
+def standing(root: Path, names: Iterable[str]) -> dict[str, os.stat_result]:
+    """What stands in a tree under these names; what is missing, or lies beyond a link, is left out."""
+    real, found = functools.cache(os.path.realpath), {}
+    for name in names:
+        path = f"{root}/{name}"
+        folder = os.path.dirname(path)  # noqa: PTH120 - it may be thousands
+        with contextlib.suppress(OSError):
+            if real(folder) == folder:
+                found[name] = os.lstat(path)
+    return found
+
+
+def text_of(path: Path) -> str:
+    """What a file holds, as a text that any bytes can be; empty where it cannot be read."""
+    return os.fsdecode(files.held(path))

@@ -1,0 +1,134 @@
+"""git's settings around whatever an agent may have written: no git runs by settings that it changed.
+
+Every file is compared that git reads and an agent may write: those of the repository, the person's own, and what they
+include. That takes no process; only where their bytes differ is git asked, outside of the repository, which settings
+do. One that is not known to be harmless ends the run, and a person decides.
+"""
+
+import contextlib
+import json
+import os
+import re
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+
+from ralph.files import held
+from ralph.git.changes import git, git_folder, names_in
+from ralph.process.lock import working_tree
+from ralph.store.state import State
+from ralph.words import named
+
+_FILES = ("config", "config.worktree")
+_HARMLESS = re.compile(
+    r"(?:user|author|committer|advice|pull|push|rebase)\..*"
+    r"|branch\.(?:.*\.)?(?!mergeoptions$)[^.]+"
+    r"|remote\.(?:pushdefault|.*\.(?:url|pushurl|fetch|push|tagopt|prune|prunetags|gh-resolved))"
+    r"|submodule\..*\.(?:url|active|branch)"
+    r"|core\.(?:autocrlf|eol|filemode|ignorecase|logallrefupdates|precomposeunicode|quotepath|safecrlf|symlinks)"
+    r"|core\.hookspath"  # given with each commit as it was when the run began; installers of hooks set it
+    r"|gc\.auto[a-z]*|fetch\.prune(?:tags)?|init\.defaultbranch|merge\.(?:conflictstyle|ff)|safe\.directory"
+    r"|lfs\.(?:repositoryformatversion|.*\.(?:access|locksverify))"
+)
+"""By git's documentation no value of these has one of ralph's calls run a program, or look at another tree."""
+_AS_GIT_INIT_WRITES = ("core.bare\nfalse", "core.repositoryformatversion\n0")
+
+
+class GitSettings:
+    """git's settings for `top`, as they were when an iteration began, be it one in which ralph died."""
+
+    def __init__(self, top: Path, state: State) -> None:
+        self._tree, self._state = working_tree(top), state
+        self._folders = [one for one in (top, *top.parents) if one.is_relative_to(self._tree)]
+        """In which git could find a repository for `top`."""
+        usual = ("~/.gitconfig", f"{os.environ.get('XDG_CONFIG_HOME') or '~/.config'}/git/config")
+        self._own = [os.environ.get("GIT_CONFIG_GLOBAL") or "", *map(os.path.expanduser, usual)]
+        self._known, self._left = self._read(), dict[str, str]()
+        if state.died():
+            with contextlib.suppress(ValueError, TypeError):
+                self._known, self._left, *_ = map(dict, [*json.loads(state.noted("git")), {}])
+        self._noted = dict[str, str]()
+        self.serious: list[str] = []
+        """What was changed that may have git run a program, in words."""
+        self.harmless = ""
+        """What else was changed last."""
+
+    @property
+    def blocked(self) -> str:
+        """Why no git may run any more; empty where it may."""
+        return blocked_by(self.serious)
+
+    def begin(self) -> None:
+        """How they are now counts from here on, also for the next run where this one dies."""
+        self._known, self._left, self.harmless = self._read(), {}, ""
+        if self._known != self._noted:
+            self._state.note("git", json.dumps([self._known]))
+            self._noted = self._known
+
+    def end(self) -> None:
+        """Notes how all that ran has left them: where ralph has died, what changes from then on is a person's."""
+        with contextlib.suppress(ValueError):
+            self._state.note("git", json.dumps([json.loads(self._state.noted("git"))[0], self._read()]))
+
+    def compare(self) -> None:
+        """Looks what was changed since; called when something has run that an agent may have written."""
+        now = self._left or self._read()
+        for name in sorted(now.keys() | self._known.keys()) if now != self._known else ():
+            was, is_now = self._known.get(name, ""), now.get(name, "")
+            settings = sorted(settings_of(was) ^ settings_of(is_now))
+            keys = list(dict.fromkeys(one.partition("\n")[0] for one in settings))
+            said = f"{name.removeprefix(f'{self._tree}/')} was changed: {named(keys, 9)}"
+            if not all(map(is_harmless, settings)):
+                self.serious.append(said + kept(name, (was, is_now), self._state.keep))
+            elif keys:
+                self.harmless = said
+        self._known = now
+
+    def _read(self) -> dict[str, str]:
+        """What each of these files says, by its path; nothing where there is none."""
+        found, places = dict[str, str](), [*self._own]
+        for folder in self._folders:
+            git_dir = git_folder(folder)
+            common = git_dir / os.fsdecode(held(git_dir / "commondir")).strip()
+            places += [f"{place}/{name}" for place in {git_dir, common} for name in _FILES]
+        for path in places:
+            if path not in found:
+                found[path] = text = os.fsdecode(held(path))
+                places += _included(path, text) if "include" in text.lower() else ()
+        return found
+
+
+@cache
+def _included(path: str, text: str) -> tuple[str, ...]:
+    """The files that this one includes, whatever for."""
+    found = [one.partition("\n") for one in settings_of(text)]
+    paths = [value for key, _, value in found if re.match(r"include(if\..*)?\.path$", key)]
+    beside = Path(path).parent
+    return tuple(str(beside / os.path.expanduser(one)) for one in paths)  # noqa: PTH111 - no user of that name is no error
+
+
+def settings_of(text: str) -> set[str]:
+    """The settings in a file of git's, each a key, a line's end and a value; a file that git cannot read is one."""
+    if not text:
+        return set()
+    env = {**os.environ, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
+    asked = ("config", "-z", "--no-includes", "--list", "--file", "-")
+    done = git(*asked, cwd=Path("/"), env=env, stdin=os.fsencode(text))
+    return {f"what git cannot read\n{text}"} if done.code else set(names_in(done.stdout))
+
+
+def is_harmless(setting: str) -> bool:
+    """Whether such a setting, new or gone, lets git do no more than before."""
+    return setting in _AS_GIT_INIT_WRITES or bool(_HARMLESS.fullmatch(setting.partition("\n")[0]))
+
+
+def kept(name: str, versions: Sequence[str], keep: Callable[[str, bytes], Path]) -> str:
+    """Keeps what a file was and is; in words, where."""
+    paths = [str(keep(name.rpartition("/")[2], os.fsencode(text))) for text in versions if text]
+    return f" (before and after are {', '.join(paths)})" if paths else ""
+
+
+def blocked_by(serious: Sequence[str]) -> str:
+    """Why a run ends, where something serious was found."""
+    left = "no git ran since, so HEAD and the index are as they were left: make it what it was"
+    return "; ".join([*serious, left]) if serious else ""

@@ -1,0 +1,1 @@
+"""The loop, its modes, and the beginning and end of a session."""

@@ -1,0 +1,168 @@
+"""Modes: which one holds, and which one follows. The progress file says it, so that every start goes on there."""
+
+from dataclasses import replace
+from functools import partial
+
+from ralph.agent.turn import Outcome
+from ralph.errors import RalphError
+from ralph.plan import progress, tasks
+from ralph.plan.tasks import edits
+from ralph.run import criteria, evidence, memory
+from ralph.run.claims import check_claim, verify
+from ralph.run.context import Run
+from ralph.run.controllers import Controller
+from ralph.run.judge import Iteration, open_tasks, quoted
+from ralph.run.verdict import Reason, Stop
+from ralph.words import counted, named
+
+
+def begin(run: Run) -> None:
+    """Sets up a mode: the controller that it needs, in place of that of the mode before."""
+    if run.start.asked.mode == "all" and not _is_of_the_file(run):
+        run.file.edit(progress.with_mode, run.mode)
+        run.said_mode = run.mode
+    end(run)
+    run.controller = run.make_controller(run)
+
+
+def end(run: Run) -> None:
+    """Leaves a mode, also after an error: nobody watches, picks or works for it."""
+    run.controller.close()
+    run.controller = Controller()
+    run.task = ""
+    run.values = {}
+
+
+def follow(run: Run) -> None:
+    """Changes to the mode that the Mode: line of the progress file has come to name."""
+    before = "build" if run.start.is_role else run.mode
+    mode = run.file.last.mode
+    if run.file.last.done or run.controller.is_busy:
+        return
+    run.said_mode = mode
+    try:
+        run.enter(mode or "build")
+    except RalphError as error:
+        run.complain(f"Mode: {mode} is ignored: {error.message}")
+        return
+    run.switched = True
+    memory.keep_left(run.state, before, run.mode, run.file.text)
+    run.write_down("mode", success=True, message=f"{before} -> {run.mode}")
+    begin(run)
+
+
+def hand_on(run: Run, stop: Stop) -> bool:
+    """Under `all`, names the next mode in the file once this one is done; returns whether it did."""
+    mode = run.settings.following
+    if stop.reason is not Reason.DONE or run.start.asked.mode != "all" or not mode:
+        return False
+    if run.todo:
+        run.file.edit(progress.with_status, "IN_PROGRESS")
+        raise RalphError(f"{run.todo}; {mode} looks at what is in your tree", 4, fix="then start it again")
+    rounds = f"{run.file.last.round + 1}/{run.settings.max_rounds}"
+    run.file.edit(lambda text: progress.with_mode(progress.with_status(text, "IN_PROGRESS"), mode, rounds))
+    run.start.entered(mode).prompt()  # or it ends here, where its template is gone or wrong
+    return True
+
+
+def skip_build(run: Run) -> bool:
+    """Under `all`, names the next mode at once where no task is open and verify passes; returns whether it did."""
+    now = run.file.last
+    begins = run.start.asked.mode == "all" and not run.settings.once and not run.tally.wrong
+    if not begins or not run.settings.verify or not now.tasks or now.open:
+        return False
+    ended = verify(run)
+    return bool(ended and not ended.failed and not run.read().open and hand_on(run, Stop(Reason.DONE)))
+
+
+def end_once(run: Run, iteration: Iteration) -> Iteration:
+    """What a mode of one iteration came to: it ticks nothing, declares nothing done, and the next mode follows."""
+    after = iteration.after
+    stop = iteration.ended
+    reason = stop and stop.reason
+    ended_well = iteration.turn.outcome is Outcome.OK
+    judges = "done" in run.settings.then
+    goes_on = run.start.asked.mode == "all" or run.switched
+    says_done = after.done and not iteration.before.done
+    if says_done or (ended_well and after.blocked is None):
+        if run.file.last.done and not judges:
+            run.complain("RALPH_DONE put back to IN_PROGRESS, since work begins now")
+            run.count_put_back({"RALPH_DONE": 0} if says_done else {})
+        run.file.edit(progress.with_status, "IN_PROGRESS")
+    if judges and iteration.missing:
+        run.file.edit(progress.with_tasks, [task.line.body for task in iteration.missing])
+        run.complain(f"put back what {run.mode} may not take away: {quoted(iteration.missing)}")
+        run.count_put_back({"open task": len(iteration.missing)})
+        iteration = replace(iteration, missing=())
+    if run.settings.strict and (wrong := _listed_badly(run)) and reason is Reason.ONCE:
+        return replace(iteration, ended=Stop(Reason.ONCE_FAILED, wrong))
+    if reason is Reason.ONCE and not judges and _is_told_what_holds(run) and goes_on:
+        return replace(iteration, ended=None)  # it is planned once more
+    if stop and reason is Reason.ONCE_FAILED and goes_on and not ended_well:
+        return replace(iteration, ended=None, failed=stop.why)  # it is tried again, as often as others may fail
+    if judges:
+        return replace(iteration, ended=_judged(run, goes_on=goes_on)) if reason is Reason.ONCE else iteration
+    if reason in (Reason.ONCE, Reason.BLOCKED) and _is_of_the_file(run):
+        run.file.edit(progress.with_mode, run.settings.following or "build")
+    return replace(iteration, ended=None) if reason is Reason.ONCE and goes_on else iteration
+
+
+def _judged(run: Run, *, goes_on: bool) -> Stop | None:
+    """What follows on a mode that judges: done if no task is open and verify passes, else the next mode, some times."""
+    rounds = max(run.file.last.round, 1)
+    most = run.settings.max_rounds
+    stands = _is_of_the_file(run)
+    left = "; ".join(open_tasks(run.file.last))
+    if not left:
+        run.file.edit(lambda text: progress.with_mode(progress.with_status(text, "RALPH_DONE"), "build", ""))
+        check_claim(run)
+        if run.file.last.done:
+            return Stop(Reason.DONE)
+        left = "; ".join(open_tasks(run.file.last)) or run.tally.wrong
+    if stands:
+        count = f"{rounds}/{most}" if rounds < most else ""
+        run.file.edit(progress.with_mode, run.settings.following or "build", count)
+        if not count:
+            return Stop(Reason.REFUSED, f"max-rounds is {most}, and {run.mode} still finds something: {left}")
+    return None if goes_on else Stop(Reason.UNFINISHED, left)
+
+
+def _is_of_the_file(run: Run) -> bool:
+    """Whether the mode comes from the progress file, and not only from this command line."""
+    return run.mode == (run.said_mode or "build")
+
+
+def _listed_badly(run: Run) -> str:
+    """What is wrong with the list of tasks; ids are given now."""
+    untick(run, run.mode, run.text_before)
+    try:
+        run.start.stuck(run.file.text)
+    except RalphError as error:
+        return error.message
+    return ""
+
+
+def _is_told_what_holds(run: Run) -> bool:
+    """Says which checks of open tasks hold before anything is built; whether the plan has not been told before."""
+    if not (run.settings.strict and run.settings.evidence) or run.start.rehearsal:
+        return False
+    checks = criteria.checks_of(task for task in tasks.read(run.file.text) if not task.done)
+    found = evidence.look_before(run, checks, lambda _path, _holds: "") or {}
+    held = [text for text, ended in found.items() if not ended.failed]
+    said = progress.PROVES_NOTHING.encode()
+    if not held and said in run.file.text:
+        run.file.edit(progress.without_refusal)
+    if held:
+        what = f"{len(held)} of {counted(len(found), 'check')} {progress.PROVES_NOTHING}"
+        run.complain(f"{what}: {named(held, 10)}")
+        run.file.edit(partial(progress.with_refusal, what=what), held)
+    return bool(held) and said not in run.text_before
+
+
+def untick(run: Run, mode: str, before: bytes) -> None:
+    """Takes back what a mode ticked that works on no task."""
+    ticked = run.file.last.ticked
+    now = run.file.edit(lambda text: edits.planned(before, text))
+    if ticked > now.ticked:
+        run.complain(f"a {mode} iteration ticks nothing: {counted(ticked - now.ticked, 'task')} unticked")
+        run.count_put_back({"tick": ticked - now.ticked})

@@ -1,0 +1,1 @@
+"""Several tasks at the same time, each in a clone of its own."""

@@ -1,0 +1,196 @@
+"""An attempt: one try of one task by a ralph of its own, in a clone of its own. `ralph attempt`.
+
+Job and result are JSON, and commits travel as git bundles, so it can run on any machine that has
+ralph, git and the agent.
+"""
+
+import base64
+import contextlib
+import json
+import os
+import shlex
+import shutil
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ralph import files
+from ralph.errors import RalphError
+from ralph.git.repository import Git, text_of
+from ralph.plan.progress import encoded
+from ralph.process import signals
+from ralph.process.programs import MARK, call, foreground
+from ralph.store import journal
+from ralph.words import duration
+
+NAME = "RALPH_ATTEMPT"
+"""In the environment of the ralph within an attempt, which sends no notices: its coordinator does."""
+RALPH = (sys.executable, "-P", "-m", "ralph")
+"""Starts the ralph that this one is."""
+_PASSED = "refs/ralph/passed"
+"""In a clone, the commit of its ralph: a bundle needs a name, and where HEAD is may be the agent's doing."""
+_SETUP_S = 1800.0
+_FIRST_PORT, _LAST_PORT, _PORTS = 20_000, 32_000, 21
+"""Of each range ralph holds the first, and the twenty behind it are the attempt's."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """What an attempt shall do. Texts hold any bytes, as surrogates; bundles are in base64."""
+
+    name: str
+    """Of the folder of its clone."""
+    task: str
+    commit: str
+    """Where it begins."""
+    source: str = ""
+    """The repository on this machine, or nothing where `bundle` brings it."""
+    bundle: str = ""
+    here: str
+    """The folder in which ralph is started, from the top of the working tree."""
+    files: Mapping[str, str]
+    """Files that the clone needs and no commit has, by path from the top: the plan, and what `--setup-copy` names."""
+    progress: str
+    """What the progress file says."""
+    config: Sequence[str]
+    """What git's settings say there, as `name=value`: a clone has not those of its source."""
+    env: Mapping[str, str]
+    words: Sequence[str]
+    """What its ralph is asked."""
+    setup: str = ""
+    """A shell command that makes the clone ready."""
+    applies: str = ""
+    """The bundle of an attempt that began elsewhere: its commit is applied here, in place of an agent's work."""
+    keep: bool = False
+    """The clone stays, for looking."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt:
+    """What came of a job."""
+
+    why: str = ""
+    """What kept it from beginning, or from ending by itself."""
+    records: Sequence[Mapping[str, Any]] = ()
+    """Its iterations, as the journal has them."""
+    passed: bool = False
+    """Its ralph has ticked the task, and ended well; whatever else its files say."""
+    commit: str = ""
+    """The commit that it made."""
+    bundle: str = ""
+    """The same as a git bundle."""
+    progress: str = ""
+    """What its progress file says in the end."""
+    prompt: str = ""
+    """What the agent was told in the last one."""
+    transcript: str = ""
+    """What it printed."""
+
+
+def attempt() -> int:
+    """Does the job that stands on the standard input, and prints the Attempt; all that it says goes to stderr."""
+    signals.install()  # what runs in front hears them; this one has to clean up
+    out = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        done = run_job(Job(**json.load(sys.stdin)))
+    except RalphError as error:
+        done = Attempt(why=error.message)
+    with os.fdopen(out, "w") as file:
+        json.dump(asdict(done), file)
+    return 0
+
+
+def run_job(job: Job) -> Attempt:
+    """What came of the job. Raises RalphError where it could not begin."""
+    folder = files.state_home() / "crew" / job.name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True, mode=0o700)
+    with socket.socket() as held:
+        env = {name: value for name, value in os.environ.items() if name == MARK or not name.startswith("RALPH_")}
+        env |= {**job.env, NAME: job.name, "RALPH_PORT": str(_hold_ports(held))}
+        env["XDG_STATE_HOME"] = str(folder / "state")
+        try:
+            return _run_in_clone(job, folder, env)
+        finally:
+            if not job.keep:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run_in_clone(job: Job, folder: Path, env: Mapping[str, str]) -> Attempt:
+    clone = _cloned(job, folder)
+    progress = folder / "PROGRESS.md"
+    here = clone.root / job.here
+    for name, text in job.files.items():
+        (clone.root / name).parent.mkdir(parents=True, exist_ok=True)
+        (clone.root / name).write_bytes(encoded(text))
+    if job.setup:
+        setup = [*shlex.split(env.get("RALPH_WRAP", "")), "sh", "-c", job.setup]
+        done = call(setup, timeout_s=_SETUP_S, env=env, cwd=here)
+        sys.stderr.buffer.write(done.stdout + done.stderr)
+        if done.code:
+            raise RalphError(f"the setup command exited with {done.code}; it has {duration(_SETUP_S)}")
+    progress.write_bytes(encoded(job.progress))
+    words = [*job.words, "--progress-file", str(progress)]
+    if job.applies:
+        commit = clone.run("bundle", "unbundle", "/dev/stdin", stdin=base64.b64decode(job.applies)).decode().split()[0]
+        stands_in = folder / "claude"  # of that name, so that no setting of claude's is refused
+        stands_in.write_text(f"#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m ralph.parallel.landing {commit}\n")
+        stands_in.chmod(0o700)
+        words += ["--agent", shlex.quote(str(stands_in)), "--evidence", "off"]
+        if "RALPH_ROLES" in env:
+            words += ["--roles", "build"]
+    code = 130
+    with contextlib.suppress(KeyboardInterrupt):  # what it came to until then is told
+        code = foreground([*RALPH, *words], env=env, cwd=here)
+    lines = next(folder.glob("state/ralph/*/journal.jsonl"), folder / "none")
+    records = journal.rows(journal.read(lines))
+    if not records:
+        return Attempt(why=f"its ralph exited with {code}")
+    transcript = lines.parent / "transcripts" / records[-1].transcript
+    result = Attempt(
+        records=[asdict(one) for one in records],
+        progress=text_of(progress),
+        prompt=text_of(transcript.with_suffix(".prompt.md")),
+        transcript=text_of(transcript),
+    )
+    if code < 0:
+        return replace(result, why=f"its ralph was killed by signal {-code}")
+    if code or not records[-1].success:
+        return result  # and no git runs there: it may be that no git may
+    result = replace(result, passed=True, commit=records[-1].head)
+    if not result.commit:
+        return result
+    clone.run("update-ref", _PASSED, result.commit)
+    return replace(result, bundle=bundle(clone, f"{job.commit}..{_PASSED}"))
+
+
+def _cloned(job: Job, folder: Path) -> Git:
+    """The clone, which cannot push anywhere."""
+    source = job.source
+    if job.bundle:
+        source = str(folder / "source.bundle")
+        Path(source).write_bytes(base64.b64decode(job.bundle))
+    config = [f"--config={one}" for one in job.config]
+    Git(folder, os.environ).run("clone", "--quiet", "--no-checkout", "--no-tags", *config, source, "tree")
+    clone = Git(folder / "tree", os.environ)
+    clone.run("remote", "remove", "origin")
+    clone.run("checkout", "--quiet", "-B", "ralph-attempt", job.commit)
+    return clone
+
+
+def _hold_ports(held: socket.socket) -> int:
+    """The first of some ports that no other attempt on this machine is given, for as long as the socket is open."""
+    for port in range(_FIRST_PORT, _LAST_PORT, _PORTS):
+        with contextlib.suppress(OSError):
+            held.bind(("127.0.0.1", port))
+            return port + 1
+    raise RalphError(f"all ports from {_FIRST_PORT} to {_LAST_PORT} are taken", 1)
+
+
+def bundle(git: Git, *commits: str) -> str:
+    """These commits as a git bundle, in base64."""
+    return base64.b64encode(git.run("bundle", "create", "--quiet", "-", *commits)).decode()

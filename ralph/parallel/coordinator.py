@@ -1,0 +1,341 @@
+"""The coordinator: begins tries of independent tasks at the same time, and lands what they come to, one by one.
+
+It is a run as any other, the only one with the lock, the progress file, the journal and the notices. Its agents work in
+clones: the progress file is never in their reach, and the branch is as the gates have seen it at each commit.
+"""
+
+import contextlib
+import os
+import re
+from collections.abc import Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import replace
+
+from ralph import files
+from ralph.agent.turn import Commits, Outcome
+from ralph.errors import RalphError
+from ralph.git.changes import IN_NO_OTHER
+from ralph.git.repository import Repository
+from ralph.parallel.attempt import Attempt, Job, bundle
+from ralph.parallel.executors import Dask, Local
+from ralph.parallel.landing import Branch
+from ralph.parallel.running_task import Trial
+from ralph.plan import progress, tasks
+from ralph.plan.progress import encoded
+from ralph.plan.tasks import Task, edits
+from ralph.run import evidence, notices, tasklist
+from ralph.run.claims import refused
+from ralph.run.context import Run
+from ralph.run.controllers import Controller
+from ralph.run.judge import Iteration, Watched
+from ralph.run.memory import HANDOVER, handed_over
+from ralph.run.verdict import Reason, Stop, left_usd, verdict
+from ralph.settings.table import Source
+from ralph.words import duration, named
+
+_MOST = 20
+"""Tries at the same time on one machine."""
+_LOOK_S = 0.5
+"""Seconds between looks at the progress file while agents work: somebody may have written [!] at a task."""
+
+
+class Crew(Controller):
+    """The tasks that are tried at the same time, in place of one after the other."""
+
+    picks_tasks = is_parallel = True
+    last: Trial
+    """The one that was over last."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._file = run.file
+        self._settings = run.settings
+        repository = Repository.around(run.top)
+        if not repository:
+            raise RalphError(f"--jobs needs a git repository, and {run.top} is in none", fix="git init, and commit")
+        self._repository = repository
+        self._tree = repository.root
+        self._branch = Branch(repository, run.start.name)
+        self._check()
+        self._executor = Local(run)
+        if run.settings.executor:
+            self._executor = Dask(run, run.settings.executor)
+        self.running: dict[Future[Attempt], Trial] = {}
+        self._stop: Stop | None = None
+        """Why nothing begins any more, while others still work."""
+        self._land_left_over()
+
+    def _check(self) -> None:
+        """Raises RalphError where clones would not do, and says what they lack."""
+        settings = self._settings
+        if settings.jobs > _MOST and not (settings.runner or settings.executor):
+            raise RalphError(f"{settings.said['jobs'].where}: at most {_MOST} on one machine", fix="see --executor")
+        if not self._branch.name or not self._branch.tip():
+            what = f"--jobs lands work on a branch that has a commit, and HEAD of {self._tree} is on none"
+            raise RalphError(what, fix="git switch, or git commit")
+        if self._repository.ask("branch", "--list", "ralph"):
+            raise RalphError(f"a branch ralph leaves no room for {self._branch.own}", fix="rename it: git branch -m")
+        if (self._tree / ".gitmodules").exists():
+            raise RalphError("--jobs works in clones, which lack the submodules", fix="leave --jobs out")
+        if not settings.auto_commit:
+            where = settings.said["auto_commit"].where
+            raise RalphError(f"--jobs brings work together by commits, and {where} forbids them", fix="leave one out")
+        start = self._run.start
+        own = [os.path.relpath(path.resolve(), self._tree) for path in (*start.own, start.plan)]
+        found = self._repository.names("status", "--porcelain", "-z", "--no-renames", IN_NO_OTHER)
+        mine = [entry[3:] for entry in found if entry[3:] not in own]
+        if mine:
+            self._run.complain(f"the clones lack what you have not committed: {named(mine)}")
+
+    def lets_finish(self, stop: Stop | None) -> Stop | None:
+        """Why to stop now; where others are at work, they finish first, unless a signal came."""
+        if stop is None or stop.reason is Reason.INTERRUPTED or not self.running:
+            return stop
+        self._stop = stop
+        return None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether agents are at work between two iterations."""
+        return bool(self.running)
+
+    @property
+    def last_began_at(self) -> float:
+        """When the attempt began that was over last."""
+        return self.last.began
+
+    @property
+    def activity(self) -> list[str]:
+        """A line for each agent at work."""
+        now = self._run.pace.running()
+        lines = []
+        for trial in list(self.running.values()):  # another thread asks
+            doing = self._executor.doing.get(trial.task.id) or "at work"
+            lines.append(f"{trial.task.id} · {duration(now - trial.began)} · {doing}")
+        return lines
+
+    def prepare_task_list(self) -> None:
+        """The file has an id for each task, what is done in all its parts is ticked, and only these are in progress."""
+        self._file.edit(edits.tidied, *[trial.task.id for trial in self.running.values()])
+
+    def choose_next(self) -> Stop | None:
+        """Begins as many tasks as may be tried at once; a Stop when none is being tried and none can be begun."""
+        run = self._run
+        try:
+            tasklist.check(self._file.text, self._file.path.name, self._settings)
+        except RalphError as error:  # a person's edit, it may be half of one
+            if not self.running:
+                raise
+            self._stop = Stop(Reason.STUCK, error.message)
+        while len(self.running) < self._settings.jobs and not self._stop:
+            tally = replace(run.tally, iterations=run.tally.iterations + len(self.running))
+            if verdict(self._file.last, tally, self._settings, run.elapsed_s()):
+                break
+            task = tasks.select(tasks.read(self._file.text), crashes=run.tally.crashes)
+            share_usd = self._share_usd()
+            if task is None or share_usd == 0:
+                break
+            self._begin(task, share_usd)
+        if self.running:
+            return None
+        return self._stop or tasklist.nothing_to_begin(tasks.read(self._file.text))
+
+    def _share_usd(self) -> float | None:
+        """What the next one may cost: an equal part of what is left and not given to those at work."""
+        left = left_usd(self._file.last, self._run.tally, self._settings)
+        if left is None:
+            return None
+        for trial in self.running.values():
+            left -= trial.share_usd or 0.0
+        return max(0.0, round(left, 4)) / (self._settings.jobs - len(self.running))
+
+    def _begin(self, task: Task, share_usd: float | None) -> None:
+        run = self._run
+        run.state.make_room()
+        job = self._job(task, share_usd)
+        if not (run.transcript or self.running):
+            run.outbox.send(notices.started(run))
+        self._file.edit(edits.marked, "~", task.id)
+        run.screen.remark(f"ralph: {task.id} begins: {task.text}")
+        trial = Trial(job=job, task=task, began=run.pace.running(), share_usd=share_usd)
+        self.running[self._executor.submit(job)] = trial
+
+    def _job(self, task: Task, share_usd: float | None) -> Job:
+        run = self._run
+        settings = self._settings
+        text = self._file.text
+        if any(trial.has_messages for trial in self.running.values()):
+            start, end = progress.section(text, "Messages")
+            text = text[:start] + b"\n" + text[end:]  # which another agent has got already
+        job = Job(
+            name=f"{run.state.folder.name}/{task.id}",
+            task=task.id,
+            commit=self._branch.tip(),
+            source=str(self._tree),
+            here=os.path.relpath(run.top, self._tree),
+            files=self._brought(),
+            progress=text.decode(errors="surrogateescape"),
+            config=self._config(),
+            env=self._env() | {HANDOVER: handed_over(run.state, task.id)},
+            words=self._words(task, share_usd),
+            setup=settings.setup or "",
+            keep=settings.keep_clones,
+        )
+        if settings.runner or settings.executor:
+            return replace(job, source="", bundle=bundle(self._repository, "HEAD", "--branches"))
+        return job
+
+    def _brought(self) -> dict[str, str]:
+        """The files that a clone needs and no commit has, by path."""
+        start = self._run.start
+        brought = [path for path in (start.plan, start.template.resolve()) if path.is_relative_to(self._tree)]
+        brought += [self._tree / name for name in self._settings.setup_copy]
+        texts = {}
+        for path in brought:
+            with files.told(path, "brought to a clone"):
+                texts[os.path.relpath(path, self._tree)] = path.read_bytes().decode(errors="surrogateescape")
+        return texts
+
+    def _config(self) -> list[str]:
+        """Who commits, and the project's hooks, which a clone would lack."""
+        said = self._repository.ask("config", "-z", "--get-regexp", r"^user\.").split("\0")
+        return [f"core.hooksPath={self._repository.hooks}", *(one.replace("\n", "=", 1) for one in said if one)]
+
+    def _env(self) -> dict[str, str]:
+        """The settings of an attempt, as they were said here; of some its command says otherwise."""
+        env = {}
+        for field, one in self._settings.said.items():
+            if field not in ("history", "heartbeat_url") and one.source is not Source.TEMPLATE:
+                env[one.variable] = one.text
+        return env
+
+    def _words(self, task: Task, share_usd: float | None) -> list[str]:
+        """What the ralph of an attempt is asked: one try of this task, within the bounds that are left."""
+        run = self._run
+        settings = self._settings
+        plan = str(run.start.plan)
+        if run.start.plan.is_relative_to(self._tree):
+            plan = os.path.relpath(plan, run.top)
+        one_try = f"build --strict --jobs 1 --task {task.id} --max-tries {task.tries + 1} --max-failures 1"
+        words = [plan, *one_try.split(), "--delay", "0", "--no-wait"]
+        if share_usd is not None:
+            words += ["--max-cost", f"{share_usd:.4f}"]
+        if settings.max_time is not None:
+            left_s = max(1.0, settings.max_time - run.elapsed_s())
+            words += ["--max-time", f"{left_s:.3f}s"]
+        return words
+
+    def run_iteration(self) -> Iteration:
+        """Waits until the next try is over; what is known of it then."""
+        run = self._run
+        run.does(f"{len(self.running)} at work")
+        while not (done := wait(self.running, _LOOK_S, FIRST_COMPLETED).done):
+            run.read()
+            for trial in self.running.values():
+                if run.interrupted() or trial.is_taken_back(self._file.text):
+                    self._executor.cancel(trial.task.id)
+        future = done.pop()
+        trial = self.last = self.running.pop(future)
+        trial.ends(future)
+        run.git_settings.compare()
+        turn = trial.turn()
+        before = run.file.last
+        if run.interrupted():
+            turn.outcome = Outcome.INTERRUPTED
+        elif trial.is_taken_back(self._file.text):
+            turn.outcome = Outcome.OK
+        run.number = run.earlier + run.tally.iterations + 1
+        run.task = trial.task.id
+        run.transcript = run.state.transcript(run.id, run.number, trial.result.prompt)
+        with contextlib.suppress(OSError):  # a full disk costs the record, and not the work
+            run.transcript.write_bytes(encoded(trial.result.transcript))
+        watched = Watched(blocked=run.git_settings.blocked)
+        return Iteration(before=before, after=run.read(), turn=turn, commits=Commits(), watched=watched)
+
+    def conclude(self, iteration: Iteration) -> Iteration:
+        """Lands what was tried last and ticks it, or writes down why not."""
+        trial = self.last
+        task = trial.task
+        most = self._settings.max_tries
+        meanwhile = ""
+        self._file.edit(trial.taken_over)
+        if iteration.again or iteration.ended or iteration.turn.outcome is Outcome.FAILED:
+            self.prepare_task_list()
+            return iteration
+        tip = self._branch.tip()
+        if trial.result.passed and trial.result.commit and tip != trial.job.commit:
+            meanwhile = "on top of what landed meanwhile: "
+            self._apply(trial, tip)
+            if stop := self._run.interrupted():
+                return replace(iteration, ended=stop)
+        self._file.read()  # that may have taken minutes
+        if trial.is_taken_back(self._file.text):
+            return replace(iteration, failed=f"{task.id} was taken back while it was tried", tried=True, moved=True)
+        if trial.result.passed:
+            return self._land(iteration, trial)
+        blocked = trial.blocked
+        if blocked is not None:
+            self._file.edit(edits.marked, "!", task.id, note="blocked", why=blocked)
+            return replace(iteration, failed=f"{task.id} is blocked: {blocked}", tried=True)
+        why = meanwhile + (re.sub(r"^.*?, try \d+: ", "", trial.turn().why) or "it came to nothing")
+        self._file.edit(edits.with_failure, task.id, why, most)
+        return replace(iteration, failed=f"{task.id}, try {task.tries + 1}: {why}", tried=task.has_more_tries(most))
+
+    def _land(self, iteration: Iteration, trial: Trial) -> Iteration:
+        """The branch gets the commit, if there is one, and the task its tick."""
+        run = self._run
+        result = trial.result
+        commits = Commits()
+        if result.commit:
+            run.state.note("landing", f"{trial.task.id} {result.commit}")
+            run.todo = ""
+            if not self._branch.moves(result.commit, result.bundle):
+                run.todo = f"git merge {self._branch.own} brings the work in: your own changes were in the way"
+                run.complain(run.todo, once="branch")
+            commits = self._repository.describe(result.commit)[0]
+        self._file.edit(edits.passed, trial.task.id)
+        self.prepare_task_list()
+        run.state.note("landing", "")
+        done = not run.read().open
+        wrong = tuple(refused(run, is_verified=True)) if done else ()
+        return replace(iteration, moved=True, passed=True, refused=wrong, after=run.read(), commits=commits)
+
+    def recheck(self) -> Mapping[str, str] | None:
+        """Unticks what a later change broke: why, by the id of each; None where nobody could say."""
+        if not self._settings.evidence:
+            return {}
+        broken = evidence.recheck(self._run, self._file.text, lambda *_: "")
+        self._file.edit(edits.unticked, broken or {})
+        return broken
+
+    def _apply(self, trial: Trial, tip: str) -> None:
+        """The trial's result is from now on that of its commit on top of this one, where all is checked once more."""
+        job = trial.job
+        self._run.does(f"landing {job.task}")
+        here = replace(
+            job,
+            name=f"{job.name}-landing",
+            commit=tip,
+            source=str(self._tree),
+            bundle="",
+            applies=trial.result.bundle,
+        )
+        for _ in range(3):  # a registry may be down that the setup needs
+            trial.ends(Local.submit(self._executor, here))  # on this machine, as it is small
+            if trial.result.records or self._run.interrupted():
+                break
+
+    def _land_left_over(self) -> None:
+        """What a run that was killed had landed and not ticked yet."""
+        noted = self._run.state.noted("landing")
+        if noted:
+            task_id, commit = noted.split()
+            if self._branch.has(commit, self._branch.tip()):
+                self._file.edit(edits.passed, task_id)
+            self._run.state.note("landing", "")
+
+    def close(self) -> None:
+        """Nobody works any more, also after an error; no task is in progress."""
+        self._executor.close()
+        with contextlib.suppress(RalphError):
+            self._file.edit(edits.put_down)

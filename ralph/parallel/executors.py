@@ -1,0 +1,142 @@
+"""Where attempts run: on this machine, each below a keeper of its own; or on the workers of a Dask cluster."""
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, replace
+from importlib import import_module
+from typing import Any
+
+from ralph.errors import RalphError
+from ralph.parallel.attempt import RALPH, Attempt, Job
+from ralph.process import signals
+from ralph.process.keeper import Job as Program
+from ralph.process.programs import MARK, call
+from ralph.run.context import Run
+
+_CONNECT_S = 10.0
+_LONGEST_S = 7 * 86_400.0
+
+
+class Local:
+    """Runs attempts on this machine, or behind `--runner`; as many at once as there are keepers."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._free = list(run.keepers)
+        self._threads = ThreadPoolExecutor(len(run.keepers))
+        self._cancelled = set[str]()
+        self.doing: dict[str, str] = {}
+        """By task, what its attempt said last."""
+
+    def submit(self, job: Job) -> Future[Attempt]:
+        """What becomes of the job, some time."""
+        self._cancelled.discard(job.task)
+        self.doing[job.task] = ""
+        return self._threads.submit(self._attempt, job)
+
+    def cancel(self, task: str) -> None:
+        """The attempt of this task shall end, with all that it started."""
+        self._cancelled.add(task)
+
+    def close(self) -> None:
+        """Returns when all have ended."""
+        self._cancelled.update(self.doing)
+        self._threads.shutdown()
+
+    def _attempt(self, job: Job) -> Attempt:
+        run = self._run
+        output = run.state.record(run.id, run.number, f".{job.task}.attempt")
+        given = output.with_suffix(".job")
+        given.write_text(json.dumps(asdict(job)))
+
+        def hear(_output: bytes, complaints: bytes) -> None:
+            for line in complaints.decode(errors="replace").splitlines():
+                if said := line.strip().removeprefix("ralph: "):
+                    self.doing[job.task] = said
+                    if run.screen.verbose:
+                        run.screen.agent(f"{job.task}: {said}")
+
+        def over(_silent_s: float, _took_s: float, _printed: int) -> bool:
+            return job.task in self._cancelled or signals.interrupted() is not None
+
+        argv = [*RALPH, "attempt"]
+        if not job.source:  # it can run anywhere
+            argv = [*(run.settings.runner or ()), "ralph", "attempt"]
+        keeper = self._free.pop()  # there are as many threads
+        env = {**os.environ, MARK: f"{run.env[MARK]}:{keeper.mark}"}
+        program = Program(argv, env, output, prompt=given)
+        try:
+            ended = keeper.run(program, hear, over, run.pace.awake)
+            return _told(output.read_bytes(), ended.code, self.doing[job.task])
+        finally:
+            self._free.append(keeper)
+            for path in (given, output, program.errors):
+                path.unlink(missing_ok=True)
+
+
+class Dask(Local):
+    """Runs attempts on the workers of a cluster; a worker that dies gives its task back to the others."""
+
+    def __init__(self, run: Run, address: str) -> None:
+        super().__init__(run)
+        try:
+            distributed = import_module("distributed")
+        except ImportError as error:
+            raise RalphError("--executor needs Dask", fix="pip install 'ralph-sh[dask]'") from error
+        try:
+            self._client = distributed.Client(
+                address.replace("dask:", "tcp:"), timeout=_CONNECT_S, set_as_default=False
+            )
+        except (OSError, ValueError) as error:
+            raise RalphError(f"no cluster answers at {address}: {error}", 1) from error
+        for program in (agent.command[0] for agent in run.agents):
+            for worker, path in self._client.run(shutil.which, program).items():
+                if not path:
+                    run.complain(f"the worker {worker} has no {program} on its PATH")
+        self._cluster = self._client.get_executor(pure=False)
+        self._futures = dict[str, Future[Attempt]]()
+
+    def submit(self, job: Job) -> Future[Attempt]:
+        """What becomes of the job, some time."""
+        future = Future[Attempt]()
+        try:
+            future = self._cluster.submit(on_worker, asdict(job))
+        except Exception as error:  # noqa: BLE001 - a cluster has errors of its own; this one is gone
+            future.set_exception(error)
+        self._futures[job.task] = future
+        return future
+
+    def cancel(self, task: str) -> None:
+        """Nobody waits for the attempt of this task any more: its worker ends it."""
+        self._futures[task].cancel()
+
+    def close(self) -> None:
+        """Has the workers end what they do."""
+        with contextlib.suppress(Exception):  # as it does when it is gone
+            self._cluster.shutdown(wait=False)
+            self._client.close()
+
+
+def on_worker(job: Mapping[str, Any]) -> Attempt:
+    """What becomes of the job on this machine, a worker's; it ends once nobody waits for it, or the worker closes."""
+    worker = import_module("distributed").get_worker()
+    task = worker.state.tasks[worker.get_current_task()]
+
+    def over() -> bool:
+        return bool(task.state != "executing" or worker.status.name == "closing")
+
+    done = call([*RALPH, "attempt"], timeout_s=_LONGEST_S, stdin=json.dumps(job).encode(), over=over)
+    return _told(done.stdout, done.code, done.stderr.decode(errors="replace").rstrip().rpartition("\n")[2])
+
+
+def _told(printed: bytes, code: int, said: str) -> Attempt:
+    """What an attempt printed, and where it could not begin, what it said last."""
+    try:
+        told = Attempt(**json.loads(printed))
+    except ValueError:
+        return Attempt(why=f"its attempt exited with {code}: {said}")
+    return replace(told, why=f"{told.why}: {said}") if told.why and said else told

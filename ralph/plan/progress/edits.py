@@ -1,0 +1,204 @@
+"""The progress file's text: what it says, and edits that change the lines they mean to change and no other byte."""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import AnyStr
+
+from ralph.plan.progress.reading import (
+    BOM,
+    BY_RALPH,
+    Line,
+    parse,
+    said_on,
+)
+from ralph.words import shortened
+
+_NOISE = re.compile(
+    r"^[^\n]*\r(?=[^\r\n])"  # what was printed over: progress bars go back to the start of their line
+    "|(?:\x1b\\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, movements of the cursor
+    "|(?:\x1b[]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\\\|\x9c)?"  # titles, links, pictures
+    "|\x1b[ -/]*[0-~]"
+    "|[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]",  # other controls, but for tab and newline
+    re.MULTILINE,
+)
+_MOST_LINES = 60
+_LONGEST_LINE = 200
+_NESTED = re.compile(rb"(?:[ \t]+\S.*\n?)*")
+"""What stands indented below a task."""
+_TAKEN_BACK = "RALPH_DONE was taken back, because"
+PROVES_NOTHING = "hold before anything is built, so they prove nothing"
+"""Said there of checks that are listed so."""
+_SIGNED = b"<!-- ralph writes this section, as far as it is quoted, and removes it when done holds -->"
+_REFUSAL = re.compile(
+    rb"(?:(?<=\n)\r?\n)?^## Verification\s*<!-- ralph writes this section, [^\n]*\n(?:\s*(?:>[^\n]*\n)+)?(?:\r?\n)?",
+    re.MULTILINE,
+)
+
+
+def fresh(name: str, plan: str, started: str) -> bytes:
+    """The text of a new progress file."""
+    head = f"# Progress: {' '.join(name.split())}\n\nPlan: {' '.join(plan.splitlines())}\nStarted: {started}\n"
+    return encoded(head + "\n## Status\n\nIN_PROGRESS\n\n## Task List\n\n## Notes\n")
+
+
+def with_status(text: bytes, word: str) -> bytes:
+    """The same with RALPH_DONE, or IN_PROGRESS, in place of the other, and not verified."""
+    text = without(text, "Verified")
+    words = parse(text).words
+    other = "IN_PROGRESS" if word == "RALPH_DONE" else "RALPH_DONE"
+    if other in words:
+        return spliced(text, [(line.start, line.start + len(line.body), word.encode()) for line in words[other]])
+    return text if word in words else with_lines(text, "Status", [word.encode()])
+
+
+def with_verified(text: bytes, note: str) -> bytes:
+    """The same with this note as the only Verified line, below RALPH_DONE where that stands."""
+    text = without(text, "Verified")
+    done = parse(text).words.get("RALPH_DONE")
+    return insert(text, done[0].end, [encoded(f"Verified: {note}".rstrip())]) if done else text
+
+
+def with_spent(text: bytes, spent_usd: float) -> bytes:
+    """The same with what the plan cost so far, in its head."""
+    return _with_head(text, "Spent", f"${spent_usd:.4f}")
+
+
+def with_mode(text: bytes, mode: str, rounds: str | None = None) -> bytes:
+    """The same with the mode that it is in, and this count of rounds, None for the same; but build alone."""
+    if rounds is None:
+        rounds = parse(text).rounds
+    said = f"{mode} {rounds}".strip()
+    return _with_head(text, "Mode", "" if said == "build" else said)
+
+
+def _with_head(text: bytes, name: str, value: str) -> bytes:
+    """The same with this in its head under this name, or with nothing, in place of what stands there."""
+    text = without(text, name)
+    if not value:
+        return text
+    words = parse(text).words
+    above = words.get("Started") or words.get("Plan")
+    return insert(text, above[0].end if above else 0, [encoded(f"{name}: {value}")])
+
+
+def blocked(text: bytes, why: str) -> bytes:
+    """The same with ralph's own RALPH_BLOCKED line in the Status section."""
+    return in_status(text, f"RALPH_BLOCKED: {BY_RALPH}{' '.join(why.split())}")
+
+
+def without_own_block(text: bytes) -> bytes:
+    """The same without the RALPH_BLOCKED lines that ralph wrote."""
+    return without(text, "RALPH_BLOCKED", BY_RALPH)
+
+
+def without(text: bytes, word: str, begins: str = "") -> bytes:
+    """The same without the lines of this word that count, and whose value begins so."""
+    lines = parse(text).words.get(word, ())
+    return spliced(text, [(line.start, line.end, b"") for line in lines if said_on(line).startswith(begins)])
+
+
+def in_status(text: bytes, line: str) -> bytes:
+    """The same with this line in the Status section, above all for what stops a run."""
+    under_way = parse(text).words.get("IN_PROGRESS")
+    at = under_way[0].end if under_way else section(text, "Status")[0]
+    return insert(text, at, [encoded(line)])
+
+
+def with_tasks(text: bytes, lines: Sequence[bytes]) -> bytes:
+    """The same with these lines at the end of the task list."""
+    tasks = parse(text).tasks
+    if not tasks:
+        return with_lines(text, "Task List", lines)
+    nested = next(_NESTED.finditer(text, tasks[-1].line.end))
+    return insert(text, nested.end(), lines)
+
+
+def section(text: bytes, title: str) -> tuple[int, int]:
+    """Where what stands below the heading that begins so starts and ends; the end of the text where there is none."""
+    heading = _heading(text, title)
+    if not heading:
+        return len(text), len(text)
+    below = [line.start for line, level, _ in parse(text).headings if level <= 2 and line.start > heading.start]
+    return heading.end, min(below, default=len(text))
+
+
+def messages(text: bytes) -> list[bytes]:
+    """The lines that stand under Messages, without blank ones."""
+    start, end = section(text, "Messages")
+    return [line.strip() for line in text[start:end].split(b"\n") if line.strip()]
+
+
+def with_lines(text: bytes, title: str, lines: Sequence[bytes]) -> bytes:
+    """The same with these lines at the end of the section whose title begins as this one, made where there is none."""
+    if not lines:
+        return text
+    begins = title.split(maxsplit=1)[0]
+    if not _heading(text, begins):
+        return insert(text, len(text), [b"", encoded(f"## {title}"), b"", *lines])
+    start, end = section(text, begins)
+    said = text[start:end].rstrip()
+    if not said:
+        return insert(text, start, [b"", *lines])
+    return insert(text, text.find(b"\n", start + len(said)) + 1 or len(text), lines)
+
+
+def with_refusal(text: bytes, reasons: Sequence[str], output: str = "", *, what: str = _TAKEN_BACK) -> bytes:
+    """The same with a Verification section that says why RALPH_DONE does not hold, in place of an older one.
+
+    All of it is quoted, since of a quotation no line means anything. `output` is what the check printed, as it came.
+    The blank line at its end keeps quotations apart that somebody appends.
+    """
+    said = [f"{what}:", "", *(f"- {' '.join(reason.split())}" for reason in reasons)]
+    if shown := harmless_output(output):
+        said += ["", *(f"    {line}" for line in shown.split("\n"))]
+    quote = [encoded(f"> {line}".rstrip()) for line in said]
+    text = without_refusal(text)
+    return insert(text, len(text), [b"", b"## Verification", b"", _SIGNED, b"", *quote, b""])
+
+
+def without_refusal(text: bytes) -> bytes:
+    """The same without the Verification section that ralph wrote; a person's own, and what was added below, stays."""
+    return _REFUSAL.sub(b"", text)
+
+
+def harmless_output(raw: str) -> str:
+    """The last 60 lines of it, for people and agents to read; lines that a program printed over count as it left them.
+
+    At most 200 characters of each; a first line `…` where there was more.
+    """
+    lines = [shortened(line.rstrip(), _LONGEST_LINE) for line in harmless(raw).rstrip().split("\n")]
+    return "\n".join(lines if len(lines) <= _MOST_LINES else ["…", *lines[-_MOST_LINES:]])
+
+
+def harmless(raw: str) -> str:
+    """The text as it was left to be read: nothing in it steers a terminal or ends a line but a line end."""
+    return _NOISE.sub("", raw)
+
+
+def encoded(text: str) -> bytes:
+    """UTF-8; bytes of file names as they are, halves of characters that programs leave when they cut as a mark."""
+    return re.sub("[\ud800-\udc7f\udd00-\udfff]", "\ufffd", text).encode(errors="surrogateescape")
+
+
+def insert(text: bytes, at: int, lines: Sequence[bytes]) -> bytes:
+    """Puts whole lines in at the start of a line, with the line ends the text has."""
+    newline = b"\r\n" if text[: text.find(b"\n") + 1].endswith(b"\r\n") else b"\n"
+    first = len(BOM) if text.startswith(BOM) else 0
+    at = max(at, first)
+    lead = newline if at > first and not text[:at].endswith(b"\n") else b""
+    return text[:at] + lead + b"".join(line + newline for line in lines) + text[at:]
+
+
+def spliced(text: AnyStr, changes: Iterable[tuple[int, int, AnyStr]]) -> AnyStr:
+    """The text with these changes, of which no two overlap: start, end, and what to put in place of that."""
+    for start, end, new in sorted(changes, key=lambda change: change[:2])[::-1]:
+        text = text[:start] + new + text[end:]
+    return text
+
+
+def _heading(text: bytes, title: str) -> Line | None:
+    """The first that begins so."""
+    for line, _, one in parse(text).headings:
+        if one.casefold().startswith(title.casefold()):
+            return line
+    return None

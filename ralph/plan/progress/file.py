@@ -1,0 +1,120 @@
+"""The progress file on disk: read, edited, brought back when lost; never at the cost of what somebody wrote."""
+
+import contextlib
+import os
+import shutil
+import stat
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Concatenate, ParamSpec
+
+from ralph import files
+from ralph.errors import RalphError
+from ralph.plan.progress.reading import Progress, parse
+from ralph.store.state import State
+
+P = ParamSpec("P")
+_SETTLE_S = 1.0
+"""An editor that saves in place leaves the file empty for a moment; by rename, missing."""
+_EDIT_TRIES = 50
+
+
+class ProgressFile:
+    """The one file that is the state. `state` keeps what a person may want back; `say` hears what was done to it."""
+
+    def __init__(self, path: Path, state: State) -> None:
+        self.path, self._state = path, state
+        self.say: Callable[[str], None] = print
+        death = state.died()
+        self.text = death.before if death else b""
+        """The bytes that `read` saw last."""
+        self.last = parse(self.text)
+        """What they say."""
+        self._home = death.home if death else ""
+        """Where it really is, once that is known."""
+
+    def exists(self) -> bool:
+        """Whether there is a file, be it empty. Raises RalphError when there is something else, or a loop of links."""
+        if self._is_usurped():
+            raise RalphError(f"{self.path}: is no file (a directory, a pipe?)", 1, fix="move it away")
+        return self.path.exists()
+
+    def read(self) -> Progress:
+        """What it says now; restored first when it stays empty or missing, or became something else than a file."""
+        is_known = not _is_blank(self.text)
+        deadline = time.monotonic() + _SETTLE_S
+        while _is_blank(text := self._peek()) and is_known and time.monotonic() < deadline:
+            time.sleep(0.02)
+        if _is_blank(text) and is_known:
+            text = self._restore()
+        if text and not self._home:
+            self._home = os.path.realpath(self.path)
+        if text != self.text:
+            self.text, self.last = text, parse(text)
+        return self.last
+
+    def _peek(self) -> bytes:
+        """Its bytes; none when it is missing, or something has taken its place."""
+        if _is_blank(self.text):
+            self.exists()  # or says what stands there
+        elif self._is_usurped():
+            return b""
+        with files.told(self.path, "read"), contextlib.suppress(FileNotFoundError):
+            return self.path.read_bytes()
+        return b""
+
+    def _is_usurped(self) -> bool:
+        """Whether something stands in its place that is no file, or a link to another one, which a write would hit."""
+        if self.path.is_symlink():
+            leads_to = os.path.realpath(self.path)
+            if os.path.islink(leads_to) or leads_to != (self._home or leads_to):  # noqa: PTH114 - a link then is a loop
+                return True
+        with files.told(self.path, "read"), contextlib.suppress(FileNotFoundError):
+            return not stat.S_ISREG(self.path.stat().st_mode)
+        return False
+
+    def _restore(self) -> bytes:
+        """Puts back what was read last; what has taken its place goes to `kept/`."""
+        try:
+            if self._is_usurped():
+                shutil.move(self.path, self._state.aside(self.path.name))
+            files.replace(self.path, self.text)
+        except OSError as error:
+            where = self._state.folder
+            with contextlib.suppress(RalphError):
+                where = self._state.keep(self.path.name, self.text)
+            what = f"{self.path}: cannot be put back: {error.strerror}; what it said is in {where}"
+            raise RalphError(what, 1) from error
+        self.say(f"{self.path.name} was gone, empty or no file: put back as it was before the iteration")
+        return self.text
+
+    def create(self, text: bytes) -> None:
+        """Writes the first version."""
+        with files.told(self.path, "written"):
+            files.replace(self.path, text)
+
+    def edit(self, change: Callable[Concatenate[bytes, P], bytes], *more: P.args, **named: P.kwargs) -> Progress:
+        """Applies `change`, with what else it takes, to whatever the file says at that moment.
+
+        What others write meanwhile is never lost.
+        """
+        for _ in range(_EDIT_TRIES):
+            self.read()
+            new = change(self.text, *more, **named)
+            if new == self.text:
+                return self.last
+            with files.told(self.path, "written"):
+                if files.replace_unchanged(self.path, self.text, new):
+                    return self.read()
+        raise RalphError(f"{self.path}: somebody keeps writing to it; ralph could not make its edit", 1)
+
+    def check_writable(self) -> None:
+        """Raises RalphError now, before money is spent, when an edit could not be written."""
+        if self.path.exists() and not os.access(self.path, os.W_OK):
+            raise RalphError(f"{self.path}: is read-only; the agent could not tick its tasks", 1, fix="chmod u+w it")
+        files.check_room(Path(os.path.realpath(self.path)).parent)
+
+
+def _is_blank(text: bytes) -> bool:
+    return not text.strip(b"\r\n\t \0\xef\xbb\xbf")

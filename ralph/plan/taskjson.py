@@ -1,0 +1,276 @@
+"""Plans that are task lists in JSON, or hold one in a fenced block: what they say, as tasks of the Task List."""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ralph.errors import RalphError
+from ralph.files import held, replace_unchanged
+from ralph.plan import tasks
+from ralph.plan.progress import BOM, blocks, spliced
+from ralph.plan.tasks import WHOLE, Note, Task
+from ralph.words import counted, named, shortened
+
+_LISTS = ("userStories", "stories", "user_stories", "tasks", "requirements")
+PASSES = ("passes", "done", "completed", "complete")
+_MARKS = {
+    **dict.fromkeys(("pending", "todo", "open", "not_started", "in_progress", "false", ""), " "),
+    **dict.fromkeys(("done", "complete", "completed", "true"), "x"),
+    "blocked": "!",
+}
+_PRIORITIES = {"critical": "1", "high": "2", "medium": "3", "low": "4"}
+_ID = re.compile(r"[^\W_][\w.-]{0,63}")
+_OPENING = re.compile(rb"[^\n]*?[`~]{3,}[ \t]*json(?=\s)(?:[ \t]+(ralph)(?=\s))?[^\n]*\n", re.IGNORECASE)
+_TELLING = re.compile(
+    rb'"(passes|requirement|verification_criteria|acceptanceCriteria|acceptance_criteria|dependencies|dependsOn)"'
+    rb"\s*:\s*[^\s{]"
+)
+"""What few examples have: a block with one of these is a task list, wherever it stands in markdown, broken or not."""
+_LONGEST = 300
+"""Characters of a task in the list; the whole text is in the plan, which the agent reads."""
+_DECODER = json.JSONDecoder(parse_float=str, parse_constant=str)
+"""Numbers are as they are spelled."""
+_LEAD = re.compile(r'[\s,]*(?:("(?:[^"\\]|\\.)*")\s*:\s*)?')
+"""What stands before a value in a list, or in an object with its name."""
+
+
+class Part(NamedTuple):
+    """A value in a list or an object, and where it stands."""
+
+    name: str
+    """In a list none."""
+    value: Any
+    start: int
+    end: int
+
+
+def _parts(text: str, at: int) -> list[Part]:
+    """What the list or the object holds that begins there."""
+    found = []
+    end = at + 1
+    while (lead := _LEAD.match(text, end)) and text[lead.end()] not in "]}":
+        start = lead.end()
+        name = _DECODER.decode(lead[1] or '""')
+        value, end = _DECODER.raw_decode(text, start)
+        found.append(Part(name, value, start, end))
+    return found
+
+
+def mark_of(said: Any) -> str | None:
+    """The mark that a status means; None when it is none."""
+    word = str(said or "").strip().casefold()
+    return _MARKS.get(re.sub(r"[\s-]+", "_", word))
+
+
+def _line(value: Any) -> str | None:
+    """A text or a number as one line, the blanks within it as they are."""
+    if not isinstance(value, str | int):
+        return None
+    return " ".join(line.strip() for line in str(value).splitlines()).strip()
+
+
+def _lines(value: Any) -> list[str] | None:
+    """Those of a list of texts, or of objects that have a description each."""
+    found = []
+    for one in value if isinstance(value, list) else [None]:
+        line = _line(one.get("description") if isinstance(one, dict) else one)
+        if not line:
+            return None
+        found.append(line)
+    return found
+
+
+def _id(value: Any) -> str | None:
+    return str(value) if _ID.fullmatch(str(value)) else None
+
+
+def _priority(value: Any) -> list[str] | None:
+    word = str(value).strip().casefold()
+    found = _PRIORITIES.get(word, word)
+    return [found] if WHOLE.fullmatch(found) else None
+
+
+def _objects(value: Any) -> list[Any] | None:
+    return value if isinstance(value, list) and all(isinstance(one, dict) for one in value) else None
+
+
+_MEMBERS: Mapping[str, tuple[Sequence[str], Callable[[Any], Any], str]] = {
+    "text": (("title", "name", "requirement", "description"), _line, "a string"),
+    "id": (("id",), _id, "one word of at most 64 letters, digits, _ . and -, that begins with a letter or digit"),
+    "mark": ((*PASSES, "status"), mark_of, "true, false, pending, in_progress, done, complete or blocked"),
+    "after": (("dependencies", "dependsOn", "depends_on"), _lines, "a list of ids"),
+    "priority": (("priority",), _priority, "a whole number, 1 for the first"),
+    "verify": (
+        ("verification_criteria", "acceptanceCriteria", "acceptance_criteria", "steps"),
+        _lines,
+        "a list of what has to hold",
+    ),
+    "subtasks": (("subtasks",), _objects, "a list of tasks"),
+}
+"""What a task says: the names that it may have, of which the first that is there counts; how it is read, what it is."""
+
+
+class Imported:
+    """A task list in JSON, untouched, with what it says. Raises RalphError with all that is wrong with it."""
+
+    def __init__(self, name: str, data: bytes, start: int, end: int) -> None:
+        self.span = start, end
+        """Where in the plan's bytes it stands."""
+        self.text = data[start:end].decode(errors="surrogateescape")
+        """The JSON as it stands."""
+        self._name = name
+        self._line = data.count(b"\n", 0, start)
+        self.place = f"{name}:{self._line}" if self._line else name
+        """Where it is, for people."""
+        try:
+            root = _DECODER.decode("\n" * self._line + self.text)
+        except (ValueError, RecursionError) as error:
+            raise RalphError(f"{name}: is no JSON that can be read: {error}") from error
+        held = [Part("", root, self.text.find("["), 0)]
+        if isinstance(root, dict):
+            held = _parts(self.text, self.text.index("{"))
+        lists = [one for one in held if one.name in ("", *_LISTS) and _objects(one.value)]
+        if len(lists) != 1:
+            what = "holds no task list, or several; one is a list of objects, alone or called requirements, tasks"
+            raise RalphError(f"{self.place}: {what} or userStories")
+        self.tasks: list[Task] = []
+        self.nodes: dict[str, dict[str, Part]] = {}
+        """What stands there for the task of each id, by name; the whole by none."""
+        self._wrong: list[str] = []
+        self._waits: list[tuple[str, str]] = []
+        """Where an id stands that something waits for."""
+        self._read(lists[0], lists[0].name, ())
+        self._wrong += [f'{where}: unknown id "{one}"' for where, one in self._waits if one not in self.nodes]
+        wrong = self._wrong or [f"{name}: {what}" for what in tasks.problems(self.tasks)]
+        if wrong:
+            raise RalphError.of(map(RalphError, wrong))
+        form = {"tasks": "plan", "requirements": "requirements"}.get(lists[0].name, "prd")
+        self.form = "prd" if '"passes"' in self.text else form
+        """As `ralph export --format` calls it."""
+
+    def _read(self, listed: Part, path: str, above: tuple[Task, ...]) -> None:
+        """Takes down the tasks of this list."""
+        for place, whole in enumerate(_parts(self.text, listed.start)):
+            where = f"{path}[{place}]"
+            number = self._line + 1 + self.text.count("\n", 0, whole.start)
+            said = self._said(whole.value, f"{self._name}:{number}: {where}")
+            text = said["text"] or ""
+            is_blocked = said["mark"] == " " and mark_of(whole.value.get("status")) == "!"
+            notes = []
+            for name in ("after", "priority", "verify"):
+                notes += [Note(name, one) for one in said[name] or ()]
+            task = Task(
+                id=said["id"] or tasks.new_id(text, self.nodes),
+                text=shortened(text, _LONGEST),
+                mark="!" if is_blocked else said["mark"] or " ",
+                number=number,
+                notes=notes,
+                above=above,
+            )
+            if above:
+                above[0].subtasks.append(task)
+            self.tasks.append(task)
+            parts = [whole, *_parts(self.text, whole.start)]
+            self.nodes[task.id] = node = {one.name: one for one in parts}
+            if said["subtasks"]:
+                self._read(node["subtasks"], f"{where}.subtasks", (task, *above))
+
+    def _said(self, node: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+        """What each member says; None where it is not there, or where it cannot be what it should be."""
+        said = dict[str, Any]()
+        for key, (names, read, wanted) in _MEMBERS.items():
+            name = next((name for name in names if node.get(name) not in (None, "")), "")
+            said[key] = read(node[name]) if name else None
+            if name and said[key] is None:
+                self._wrong.append(f"{where}.{name}: must be {wanted}")
+            if key == "after":
+                self._waits += [(f"{where}.{name}[{place}]", one) for place, one in enumerate(said[key] or ())]
+        if not said["text"]:
+            self._wrong.append(f"{where}: has no description; say what shall be built")
+        return said
+
+    def lines(self) -> list[bytes]:
+        """Its tasks as lines of a Task List."""
+        return tasks.lines(self.tasks)
+
+    def left_out(self, text: bytes) -> str:
+        """Which of its open tasks the progress file has not, whose bytes `text` is, and how they get there."""
+        known = {task.id for task in tasks.read(text)}
+        missing = [one.id for one in self.tasks if not one.done and one.id not in known]
+        if not missing:
+            return ""
+        what = f"{counted(len(missing), 'task')} of {self.place} not in the Task List, and so not built"
+        return f"{what}: {named(missing)}; write there what shall be built, such as `- [ ] {missing[0]}: …`"
+
+
+def of_plan(path: Path, data: bytes) -> Imported | None:
+    """The task list that the plan is or holds; None for one in words. Raises RalphError with all that is wrong."""
+    if path.name.endswith(".json"):
+        begin = len(BOM) if data.startswith(BOM) else 0
+        return Imported(path.name, data, begin, len(data))
+    found = []
+    for first, last in blocks(data).fences:
+        opening = _OPENING.match(data, first.start)
+        if opening and (opening[1] or _TELLING.search(data, opening.end(), last.start)):
+            found.append(Imported(path.name, data, opening.end(), last.start))
+    if len(found) > 1:
+        places = ", ".join(one.place for one in found)
+        raise RalphError(f"{places}: are several task lists in JSON", fix="leave one; an example is begun with ```text")
+    return found[0] if found else None
+
+
+def updated(imported: Imported, today: Sequence[Task]) -> str:
+    """The plan's JSON with today's statuses, every other byte as it was, and new tasks last in the list."""
+    nodes = imported.nodes
+    form = imported.form
+    said = [node["status"].value for node in nodes.values() if "status" in node]
+    own_words = {mark_of(one): one for one in said}
+    last = max(node[""].end for node in nodes.values())
+    puts = []
+    for task in today:
+        node = nodes.get(task.id)
+        mark = "x" if task.done else task.mark
+        new = object_of(task, form)
+        if node is None:
+            puts.append((last, last, f",\n    {json.dumps(new, ensure_ascii=False)}"))
+            continue
+        word = own_words.get(mark) or new["status"]
+        wanted = dict.fromkeys(PASSES, (mark_of(task.done), task.done)) | {"status": (mark, word)}
+        is_told = mark == " "
+        for one in node.values():
+            if one.name in wanted and (was := mark_of(one.value)):
+                is_told = True
+                now, value = wanted[one.name]
+                if was != now:
+                    puts.append((one.start, one.end, json.dumps(value)))
+        if not is_told:
+            end = max(one.end for one in node.values() if one.name)
+            puts.append((end, end, f', "status": {json.dumps(word)}'))
+    return spliced(imported.text, puts)
+
+
+def object_of(task: Task, form: str) -> dict[str, Any]:
+    """A task, which waits for its parts."""
+    said: dict[str, Any] = {"id": task.id, "requirement" if form == "requirements" else "description": task.text}
+    if form == "prd":
+        said |= {"title": task.text, "passes": task.done, "acceptanceCriteria": task.said("verify")}
+    else:
+        said["verification_criteria"] = task.said("verify")
+    said["status"] = "done" if task.done and form != "plan" else task.status
+    said["dependencies"] = task.after + [part.id for part in task.subtasks]
+    if task.priority is not None:
+        said["priority"] = task.priority
+    return said
+
+
+def update(plan: Path, text: bytes) -> None:
+    """Says in the plan what is done by this progress file, where it does not; every other byte stays."""
+    data = held(plan)
+    imported = of_plan(plan, data)
+    done = {task.id: task.done for task in imported.tasks} if imported else {}
+    today = [task for task in tasks.read(text) if done.get(task.id, task.done) != task.done]
+    if imported and today:
+        made = updated(imported, today).encode(errors="surrogateescape")
+        replace_unchanged(plan, data, spliced(data, [(*imported.span, made)]))

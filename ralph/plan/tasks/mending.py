@@ -1,0 +1,110 @@
+"""What somebody left of the progress file, with everything in it that is ralph's alone as it was.
+
+The head, the Status, the Task List and the Verification are ralph's, all other sections the agent's, and words that
+stop a run are anybody's. However tricky a text is, the result is only taken if it means the same to ralph as before.
+"""
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from ralph.plan import progress
+from ralph.plan.tasks import Task, lines, read
+
+_OURS = ("progress", "status", "task", "verification")
+_STOPS = ("RALPH_STOP", "RALPH_BLOCKED")
+
+
+class Mended(NamedTuple):
+    """A text in which everything that is ralph's is as it was."""
+
+    text: bytes
+    what: tuple[str, ...] = ()
+    """What was undone, a line each for people. It is none that new tasks are under Proposed, and another order."""
+    kinds: Mapping[str, int] = {}
+    """The same counted: so many ticks and checks; 0 stands for what has no number."""
+
+
+def mend(before: bytes, after: bytes) -> Mended:
+    """The text `after` with what is ralph's alone as it is in `before`, but for a new RALPH_STOP or RALPH_BLOCKED."""
+    wanted = _meaning(before)
+    left = _meaning(after)
+    if left == wanted:
+        return Mended(after)
+    known = {said for task in read(before) for said in (task.id, task.text) if said}
+    new = [task for task in read(after) if task.id not in known and task.text not in known]
+    text = _with_stops(before, after)
+    for quote in (b"", b"> ") if after.strip() else ():  # quoted, nothing means anything
+        merged = _with_stops(_merged(before, after, new, quote), after)
+        if _meaning(merged) == wanted:
+            text = merged
+            break
+    free = {*wanted, *lines(new)}
+    what = [f"{_quoted(line)} added" for line in left if line not in free]
+    what += [f"{_quoted(line)} removed" for line in wanted if line not in left]
+    return Mended(text, tuple(what[:40]), _kinds(before, after) if what else {})
+
+
+def _kinds(before: bytes, after: bytes) -> dict[str, int]:
+    """What is not as it was, counted."""
+    was, now = ({task.id or task.text: task for task in read(text)} for text in (before, after))
+    both = [(task, now[name]) for name, task in was.items() if name in now]
+    checks = [[set(task.said("verify")) for task in pair] for pair in both]
+    counts = {
+        "tick": sum(one.mark != other.mark for one, other in both),
+        "check": sum(len(one ^ other) - min(len(one - other), len(other - one)) for one, other in checks),
+        "task": sum(name not in now for name in was),
+    }
+    found = {kind: count for kind, count in counts.items() if count}
+    if "RALPH_DONE" in progress.parse(after).words.keys() - progress.parse(before).words.keys():
+        found["RALPH_DONE"] = 0
+    return found or {"the task list": 0}
+
+
+def _quoted(line: bytes) -> str:
+    return f'"{line.decode(errors="replace").strip()}"'
+
+
+def _meaning(text: bytes) -> list[bytes]:
+    """What it says to ralph, and what ralph says in it, line by line, but for what stops a run."""
+    words = progress.parse(text).words
+    said = sorted(words[word][0].body.strip() for word in words if word not in _STOPS)
+    for title, _, section in _sections(text):
+        if title.startswith("verification"):
+            said += [line.strip() for line in section.splitlines() if line.strip()]
+    return said + lines(read(text))
+
+
+def _sections(text: bytes) -> Iterator[tuple[str, bool, bytes]]:
+    """From one heading of the upper two levels to the next: its title, whether it is ralph's, and its text."""
+    now = progress.parse(text)
+    tops = [(0, "")]
+    first = len(progress.BOM) if text.startswith(progress.BOM) else 0
+    for line, level, title in now.headings:
+        if level <= 2 and line.start > first:
+            tops.append((line.start, title.casefold()))
+    for (start, title), (end, _) in itertools.pairwise([*tops, (len(text), "")]):
+        has_tasks = any(start <= task.line.start < end for task in now.tasks)
+        yield title, has_tasks or not title or title.startswith(_OURS), text[start:end]
+
+
+def _merged(before: bytes, after: bytes, new: Sequence[Task], quote: bytes) -> bytes:
+    """Ralph's sections as they were, then all others as they are, and the new tasks in Proposed."""
+    sections = [*_sections(before)]
+    ours = {title for title, is_ours, _ in sections if is_ours}
+    parts = [section for title, _, section in sections if title in ours]
+    for title, _, section in _sections(after):
+        if title not in ours and not title.startswith(_OURS):
+            parts.append(quote.join(section.splitlines(keepends=True)))
+    text = b"".join(part if part.endswith(b"\n") else part + b"\n" for part in parts)
+    return progress.with_lines(text, "Proposed", [line.replace(b"- [x]", b"- [ ]", 1) for line in lines(new)])
+
+
+def _with_stops(text: bytes, after: bytes) -> bytes:
+    """With every word that stops a run, where a person would look for it."""
+    was = progress.parse(text).words
+    now = progress.parse(after).words
+    for word in _STOPS:
+        if word in now and word not in was:
+            text = progress.in_status(text, now[word][0].body.decode(errors="surrogateescape"))
+    return text

@@ -1,0 +1,133 @@
+"""RALPH_DONE: when it is a claim, how it is checked, and how it is accepted or taken back."""
+
+from collections.abc import Sequence
+
+from ralph.plan import progress
+from ralph.plan.progress import Task
+from ralph.run.context import Run
+from ralph.run.criteria import CommandRun
+from ralph.run.judge import open_tasks
+from ralph.run.verify import run_shell
+from ralph.words import WRONG, duration, named, one_line, stamp
+
+_COMMAND = 1000
+"""Characters of a verify command that tell it from another."""
+
+
+def check_claim(run: Run) -> None:
+    """Accepts what is claimed, or takes it back, which counts.
+
+    What a person asks for while that is found out keeps it from being done, and is no refusal.
+    """
+    if reasons := refused(run):
+        run.tally.refusals += 1
+        run.tally.wrong = one_line("; ".join(reasons), WRONG)
+        if run.summaries:
+            run.summaries.append(f"{run.summaries.pop()} · done refused: {run.tally.wrong}")  # in the last notice
+    run.state.end()
+
+
+def refused(run: Run, *, is_verified: bool = False) -> Sequence[str]:
+    """Why what is claimed was taken back; nothing where it was accepted, or nobody could say.
+
+    What is open was never done; the checks of all that is ticked have to hold once more, then the verify command.
+    """
+    before = _asked_for(run)
+    reasons = open_tasks(run.file.last) if run.controller.picks_tasks else []
+    if not reasons:
+        if (broken := run.controller.recheck()) is None:
+            return ()
+        reasons = [f"{task} is not done: {why}" for task, why in broken.items()]
+    verified = verify(run) if run.settings.verify and not reasons and not is_verified else None
+    if verified and verified.failed:
+        reasons = [verified.failed]
+    if reasons:
+        refuse(run, reasons, output=verified.output if verified else "")
+        return [verified.why] if verified else reasons
+    if run.read() and (new := _asked_for(run) - before):
+        run.complain(f"back to work: {named(sorted(new))} came while it was verified")
+        run.file.edit(progress.with_status, "IN_PROGRESS")
+    elif verified or is_verified or not run.settings.verify:
+        accept(run)
+    return ()
+
+
+def _asked_for(run: Run) -> set[str]:
+    """What stands open in the progress file: its tasks, and what a person wrote under Messages."""
+    messages = {line.decode(errors="replace") for line in progress.messages(run.file.text)}
+    return {task.text for task in run.file.last.open} | messages
+
+
+def accept(run: Run) -> None:
+    """RALPH_DONE holds: what an earlier refusal left in the file is no longer true."""
+    if run.controller.picks_tasks:  # then it is ralph who says so
+        run.file.edit(progress.with_status, "RALPH_DONE")
+        if not run.git_settings.serious:
+            run.changes.look()
+    run.file.edit(progress.without_refusal)
+    if run.settings.verify or (run.settings.strict and run.settings.evidence):
+        alone = "" if run.settings.verify else f" {progress.CHECKS_ALONE}"
+        run.file.edit(progress.with_verified, f"{stamp()} {run.changes.commit()}{alone}")
+
+
+def refuse(run: Run, reasons: Sequence[str], missing: Sequence[Task] = (), output: str = "") -> None:
+    """Takes RALPH_DONE back, with the reasons and the missing tasks for the next iteration to read."""
+    for reason in reasons:
+        run.complain(f"RALPH_DONE refused: {reason}")
+
+    def taken_back(text: bytes) -> bytes:
+        text = progress.with_tasks(progress.with_status(text, "IN_PROGRESS"), [task.line.body for task in missing])
+        return progress.with_refusal(text, reasons, output)
+
+    run.file.edit(taken_back)
+
+
+def look_at_start(run: Run) -> bool:
+    """Whether the verify command was run now, once before the first agent: none is to blame for what is red then."""
+    settings, now = run.settings, run.file.last
+    if not settings.verify or settings.once or run.start.rehearsal or run.is_attempt:
+        return False
+    is_known = known_start(run) is not None
+    if not is_known and now.verified and now.verified_commit == run.changes.commit():
+        _note_start(run, "")
+    elif not is_known and (ended := verify(run)) and ended.failed:
+        run.complain(f"before the first task, {ended.failed}")
+    run.tally.red_start = known_start(run) or ""
+    return not is_known
+
+
+def known_start(run: Run) -> str | None:
+    """How the verify command ended before anything was built; empty once it was green, None before it ran."""
+    command, _, how = run.state.noted("verify").partition("\n")
+    return how if command == one_line(run.settings.verify or "", _COMMAND) else None
+
+
+def _note_start(run: Run, how: str) -> None:
+    run.state.note("verify", f"{one_line(run.settings.verify or '', _COMMAND)}\n{how}")
+
+
+def verify(run: Run) -> CommandRun | None:
+    """What came of the verify command; None when a signal came before its end."""
+    command = run.settings.verify or ""
+    ended = run_shell(run, "verifying", "the verify command", command)
+    if ended is None:
+        return None
+    start = known_start(run)
+    run.tally.reds = run.tally.reds + 1 if ended.failed and start else 0
+    if start is None or (start and not ended.failed):
+        _note_start(run, ended.why)
+    run.tally.red_start = known_start(run) or ""
+    verified = ended._replace(what=f"the verify command `{' '.join(command.split())}` {ended.what}")
+    run.write_down(
+        "verify",
+        success=not verified.failed,
+        message=verified.why,
+        command=command,
+        duration_s=round(verified.took_s, 3),
+        output=verified.record,
+    )
+    for line in verified.why.split("\n")[1:]:
+        run.screen.agent(f"  {line}")
+    if not verified.failed:
+        run.screen.remark(f"ralph: verified in {duration(verified.took_s)}")
+    return verified

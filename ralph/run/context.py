@@ -1,0 +1,258 @@
+"""A run: what it has to do, with what, who hears of it, what it has come to, and how time goes for it."""
+
+import os
+import shutil
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+from ralph import files
+from ralph.agent import command as agent
+from ralph.errors import RalphError
+from ralph.git.changes import Changes
+from ralph.git.settings import GitSettings
+from ralph.notify import channels
+from ralph.plan.progress import LARGE_BYTES, Progress
+from ralph.plan.progress.file import ProgressFile
+from ralph.plan.prompt import Prompt, Value
+from ralph.process import signals
+from ralph.process.keeper import Ended, Hear, Job, Keeper, Over
+from ralph.process.lock import Lock
+from ralph.process.pace import Pace
+from ralph.run.controllers import Controller
+from ralph.run.prepared import Start
+from ralph.run.verdict import Reason, Stop, Tally, verdict
+from ralph.screen.screen import Screen
+from ralph.screen.view import View
+from ralph.settings import sources
+from ralph.settings.table import Settings
+from ralph.store import journal
+from ralph.store.state import State
+from ralph.words import counted
+
+_NO_SUSPENSION = (
+    "ralph: not suspended, since the agent would go on alone; Ctrl+C ends it now, "
+    "RALPH_STOP in the progress file after this iteration"
+)
+
+
+class Run:
+    """The one context that is handed down; with it the keeper begins, then the screen, whose thread is the first."""
+
+    prompt: Prompt
+    changes: Changes
+    phase: tuple[str, float, float | None] | None
+    """What ralph itself does, since when, and how long where that is known; None while the agent works."""
+    number = 0
+    """The iteration of the plan that runs, or that was the last; 0 before the first of this start."""
+    task = ""
+    """The id of the task that it works on, where ralph chose it."""
+    text_before = b""
+    """The progress file when it began."""
+    transcript: Path | None = None
+    """What its agent printed."""
+    waited_s = 0.0
+    """What was waited since the last iteration was written down."""
+    waited_to = 0.0
+    """When the last wait was over, by its clock."""
+    controller = Controller()
+    """Who picks, checks, ticks and commits."""
+    make_controller: Callable[["Run"], Controller]
+    """The one that its mode needs."""
+    todo = ""
+    """What is left for the person, in a line."""
+    switched = False
+    """The mode is not the one that this start began with."""
+
+    def __init__(
+        self, start: Start, file: ProgressFile, state: State, held: Lock, after_death: Callable[[], None]
+    ) -> None:
+        settings = start.settings
+        asked = start.asked
+        self.start = start
+        self.file = file
+        self.state = state
+        self.pace = asked.pace or Pace()
+        self.agents = agent.chosen(settings, asked.agent_arguments)
+        self.agent = self.agents[0]
+        """The one whose turn it is."""
+        self.limited = dict[str, float]()
+        """Until when an agent is at its limit, since 1970, by its name."""
+        self.id = time.strftime("%Y%m%d-%H%M%S-") + os.urandom(3).hex()
+        self.top = Path.cwd()
+        self.git_settings = GitSettings(self.top, state)
+        self._began = self.pace.running()
+        self.screen = Screen(quiet=asked.quiet, verbose=asked.verbose, spinner=not asked.no_spinner)
+        self.view = View(self.screen.agent, whole=self.screen.verbose)
+        self.does("starting")
+        file.say = self.complain
+        monitor = "" if start.rehearsal else settings.heartbeat_url or ""
+        values = {**sources.channel_values(), "RALPH_HEARTBEAT_URL": monitor}
+        told = [] if self.is_attempt else channels.configured(values)
+        self.outbox = channels.Outbox(told, values, lambda line: self.complain(line, once=line))
+        self.history = settings.history.resolve() if settings.history and not start.rehearsal else None
+        """A person's own record of tries, to which ralph appends. Runs may share it; agents learn from it."""
+        litter = tempfile.mkdtemp(prefix="ralph-")
+        self.env = agent.environment(run=self.id, tmux=litter)
+        """What the agent and the project's commands get of the environment."""
+        self._modes = dict[tuple[str, bool], tuple[Start, Prompt]]()
+        """By name, and whether it is a role."""
+        self.said_mode = start.said_mode
+        """The mode that the progress file named when it was looked for last; empty for none."""
+        self.tally = Tally()
+        self.earlier = journal.counted(state.journal)
+        """Iterations of the plan before this start."""
+        self.summaries = deque[str](maxlen=5)
+        """The lines of the last iterations."""
+        self.put_back = dict[str, int]()
+        """What was put back in this iteration, by `count_put_back`."""
+        self.put_backs = deque[str](maxlen=5)
+        """The same of the last iterations, a line each."""
+        self.values = dict[str, Value]()
+        """What the prompt may say of the task that ralph chose."""
+        self._said = set[str]()
+        signals.install(lambda: self.screen.say(_NO_SUSPENSION))
+        self.keepers = list[Keeper]()
+        """Under `--jobs` those of the attempts at the same time."""
+        self.keeper = self._start_keepers(held, litter, after_death)
+
+    def _start_keepers(self, held: Lock, litter: str, after_death: Callable[[], None]) -> Keeper:
+        """The keeper of this run; those of its attempts are in `keepers`."""
+        start = partial(Keeper, patience=self.pace.patience, folder=self.state.folder, lock=held.fd)
+        for number in range(self.settings.jobs if self.settings.jobs > 1 and self.settings.strict else 0):
+            self.keepers.append(start(f"{self.id}-{number}", at_last=lambda: None))
+
+        def at_last() -> None:
+            shutil.rmtree(litter, ignore_errors=True)
+            self.git_settings.end()
+            after_death()
+
+        return start(self.id, at_last=at_last)
+
+    @property
+    def is_attempt(self) -> bool:
+        """Whether it is one of a task, under a coordinator, which sends the notices."""
+        return "RALPH_ATTEMPT" in os.environ
+
+    @property
+    def mode(self) -> str:
+        """The mode that holds: a role, where one is at work."""
+        return self.start.mode
+
+    @property
+    def settings(self) -> Settings:
+        """Those of that mode."""
+        return self.start.settings
+
+    def enter(self, mode: str, *, as_role: bool = False) -> None:
+        """Takes that mode's settings and template from now on. Raises RalphError where it has none, or a wrong one."""
+        self._modes[self.mode, self.start.is_role] = self.start, self.prompt
+        if (mode, as_role) not in self._modes:  # a template is read once
+            start = self.start.entered(mode, as_role=as_role)
+            agent.chosen(start.settings, start.asked.agent_arguments)  # what it cannot do is remarked
+            self._modes[mode, as_role] = start, start.prompt()
+        self.start, self.prompt = self._modes[mode, as_role]
+        self.remark()
+
+    def remark(self) -> None:
+        """Says what is odd about the settings, each once."""
+        for one in self.settings.remarks:
+            self.complain(one.message, once=one.message)
+
+    def free_agents(self) -> list[agent.Agent]:
+        """Those that are not at their limit; the first works next."""
+        return [one for one in self.agents if self.limited.get(one.name, 0.0) <= self.pace.now()]
+
+    def elapsed_s(self) -> float:
+        """How long this start has been going on, a suspended machine's sleep included."""
+        return self.pace.running() - self._began
+
+    def does(self, doing: str, seconds: float | None = None) -> None:
+        """Says what ralph itself does from now on, and how long it takes where that is known."""
+        self.phase = doing, self.pace.running(), seconds
+
+    def ends(self, what: str) -> None:
+        """Says that this is being ended, which may take some seconds."""
+        self.does(f"ending {what}")
+        self.screen.say(f"ralph: ending {what} and what it started; ask once more and it gets no time for that")
+
+    def interrupted(self) -> Stop | None:
+        """Whether somebody asked ralph to end, by a signal."""
+        return Stop(Reason.INTERRUPTED, signals.told()) if signals.told() else None
+
+    def tampered(self) -> Stop | None:
+        """Whether something changed git's settings, so that none may run until a person has decided."""
+        return Stop(Reason.TAMPERED, self.git_settings.blocked) if self.git_settings.serious else None
+
+    def runs(self, job: Job, hear: Hear, over: Over) -> Ended:
+        """What became of a program that is an agent's, or may have been written by one; as `Keeper.run` says."""
+        try:
+            return self.keeper.run(job, hear, over, self.pace.awake)
+        finally:
+            self.git_settings.compare()
+
+    def read(self) -> Progress:
+        """The progress file as it is now, brought back first if it was lost; with a word about what deserves one."""
+        now = self.file.read()
+        name = self.file.path.name
+        if now.unclosed:
+            self.complain(f"{name}: a code fence in it is never closed; read as text", once="fence")
+        if now.size > LARGE_BYTES:
+            self.complain(f"{name} has {now.size // 1000} kB, and every iteration pays for reading it", once="size")
+        return now
+
+    def update_plan(self) -> None:
+        """Has a list of requirements say what is done, where that was asked for."""
+        if self.start.asked.in_place:
+            from ralph.plan import taskjson  # noqa: PLC0415 - 10 ms that only plans in JSON pay
+
+            try:
+                with files.told(self.start.plan, "written"):
+                    taskjson.update(self.start.plan, self.file.text)
+            except RalphError as error:  # somebody is about to edit it; the next iteration's end is soon enough
+                self.complain(error.message)
+
+    def verdict(self) -> Stop | None:
+        """Why to stop, by what the file said when it was read last, and by what has happened."""
+        if (stop := self.interrupted()) or self.controller.is_busy:  # who works may finish
+            return stop
+        if stop := self.tampered():
+            return stop
+        return verdict(self.file.last, self.tally, self.settings, self.elapsed_s())
+
+    def complain(self, line: str, *, once: str = "") -> None:
+        """A line of ralph's for a person; of those of one name only the first."""
+        if once not in self._said:
+            self._said |= {once} - {""}
+            self.screen.complain(f"ralph: {line}")
+
+    def write_down(self, event: str, *, message: str, **more: object) -> dict[str, object]:
+        """Adds a line to the journal, as long as that can be written; times in seconds, costs in US dollars."""
+        about = {"run": self.id, "mode": self.mode, "round": self.file.last.round, "iteration": self.number}
+        line = journal.line(event, self.pace.now(), message=message, **about | more)
+        try:
+            journal.append(self.state.journal, line)
+        except OSError as error:
+            self.complain(f"{self.state.journal}: cannot be written: {error.strerror}", once="journal")
+        return line
+
+    def count_put_back(self, what: Mapping[str, int]) -> None:
+        """Notes that so many of each were put back; 0 stands for a file of that name."""
+        for name, count in what.items():
+            self.put_back[name] = self.put_back.get(name, 0) + count
+
+    def write_down_put_back(self, iteration: int) -> None:
+        """One line of the journal says all that was put back in that iteration, for the morning after."""
+        if self.put_back:
+            said = ", ".join(counted(count, what) if count else what for what, count in self.put_back.items())
+            self.write_down("tamper", success=False, message=said, iteration=iteration)
+            self.put_backs.append(f"put back in #{iteration}: {said}")
+            self.put_back = {}
+
+    def remove_orphaned_locks(self, of: str) -> None:
+        """Removes the locks of git that somebody left behind, and says so."""
+        for lock in self.changes.remove_orphaned_locks():
+            self.complain(f"removed {lock}, left behind by {of}")

@@ -1,0 +1,181 @@
+"""Acceptance criteria: what one line of text asks for, and whether it is so, found out by doing what it says."""
+
+import re
+import shlex
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from ralph.notify import http
+from ralph.notify.channels import hosts
+from ralph.plan.progress import harmless_output
+from ralph.plan.tasks import Task
+from ralph.words import shortened
+
+_LINES = 10
+"""Of an output that people and the next try are told."""
+_ANSWER_S = 10.0
+"""Seconds in which a server has to answer; a signal to stop waits for them."""
+_PATTERNS = (
+    re.compile(
+        r"(?is:run\s+(`+)(?!\s*\1)(?P<command>(?:(?!\1).)+)\1\s*(?:[-–—:,]+\s*)?"  # noqa: RUF001 - people write all three dashes
+        r"exit(?:s|ed)?(?:\s+with)?(?:\s+(?:exit\s+)?(?:code|status))?\s+(?P<wanted>\d{1,3}))"
+    ),
+    re.compile(
+        r"(?i:file\s+(`+)(?!\s*\1)(?P<path>(?:(?!\1).)+)\1"
+        r"\s+(?:exists|contains\s+(`+)(?!\s*\3)(?P<holds>(?:(?!\3).)+)\3))"
+    ),
+    re.compile(
+        r"`?(?P<method>[A-Z]{2,20}|(?i:get|head|post|put|patch|delete|options))\s+`?(?P<url>/[^\s`]*)`?"
+        r"\s+returns\s+(?:(?i:HTTP|status)(?:\s+(?:code|status))?\s+)?(?P<wanted>\d{3})"
+    ),
+    re.compile(
+        r"""(?is:agent-browser\s*:\s*(?P<action>(?:"[^"\\]*"|'[^']*'|[^"'\\])+?)(?:\s+[-–—]+(?:\s.*)?)?)"""  # noqa: RUF001
+    ),
+)
+
+
+class CommandRun(NamedTuple):
+    """What came of a command of the project."""
+
+    code: int | None
+    """Its exit code, negative for a signal that killed it; None when ralph ended it."""
+    what: str
+    """The same in words: `exited with 1`, `had not ended after 10m00s`."""
+    output: str = ""
+    """The end of what it printed."""
+    took_s: float = 0.0
+    record: str = ""
+    """The name of the file that has all of it."""
+    cannot_run: bool = False
+    """It says nothing of what it should find out: no such program, or nobody answers."""
+
+    @property
+    def failed(self) -> str:
+        """Why it did not pass; empty when it did."""
+        return "" if self.code == 0 else self.what
+
+    @property
+    def why(self) -> str:
+        """The same and the last lines of its output."""
+        lines = [line for line in harmless_output(self.output).split("\n") if line.strip()]
+        return "\n".join([self.failed, *lines[-_LINES:]]) if self.failed else ""
+
+
+class Criterion(NamedTuple):
+    """One criterion."""
+
+    text: str
+    said: Mapping[str, str] = {}
+    """Command and wanted, with the action where it is a browser's; path and perhaps holds; method, url and wanted.
+
+    Nothing where no machine can check it.
+    """
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether it may be checked at any time: a click or a POST may not."""
+        return "action" not in self.said and self.said.get("method", "GET").upper() in ("GET", "HEAD")
+
+
+def parse(text: str) -> Criterion:
+    """The criterion on this line; one that fits no pattern says nothing. Raises nothing.
+
+    `Run `cmd` - exits with code N`, `File `path` exists`, `File `path` contains `text``, `METHOD /url returns STATUS`,
+    `agent-browser: action - result`; as a bullet too, with a full stop, and with the dash or the words of `exits with`
+    that people use in their place. A code span may hold backticks, as in markdown.
+    """
+    line = re.sub(r"\A[-*+]\s+", "", text).removesuffix(".").rstrip()
+    for pattern in _PATTERNS:
+        found = pattern.fullmatch(line)
+        if not found or "\0" in line:
+            continue
+        said = {name: value.strip() for name, value in found.groupdict("").items() if value}
+        if "action" in said:  # what stands behind the dash is for people, and nobody checks it
+            words = shlex.split(said["action"])
+            said |= {"command": shlex.join(["agent-browser", *words]), "wanted": "0"}
+        return Criterion(text, said)
+    return Criterion(text)
+
+
+def checks_of(listed: Iterable[Task]) -> list[Criterion]:
+    """The checks of these tasks, be it that a machine can run them or not."""
+    return [parse(line) for task in listed for line in task.said("verify")]
+
+
+def in_one_browser(criteria: Iterable[Criterion]) -> list[Criterion]:
+    """The same with actions that follow one another as one: else no click would find the page that was opened."""
+    found: list[Criterion] = []
+    for one in criteria:
+        if found and "action" in found[-1].said and "action" in one.said:
+            command = f"{found[-1].said['command']} && {one.said['command']}"
+            found[-1] = one._replace(said={**one.said, "command": command})
+        else:
+            found.append(one)
+    return found
+
+
+def check(
+    criterion: Criterion,
+    *,
+    base_url: str,
+    run: Callable[[str], CommandRun | None],
+    lacks: Callable[[Path, bytes], str] = lambda *_: "",
+) -> CommandRun | None:
+    """What came of checking it, with exit code 0 where it is met; None when a signal ended the command.
+
+    `run` runs a shell command, `base_url` is where the server is that answers, `lacks` says why the commit would not
+    have a file that is there, or what it holds. One that no machine can check is met, with a note that nobody looked.
+    """
+    said = criterion.said
+    if not said:
+        return CommandRun(0, f"not machine-checked, nobody looked: {_shown(criterion.text)}")
+    if "path" in said:
+        return _looked_at(said["path"], said.get("holds", ""), lacks)
+    wanted = int(said["wanted"])
+    if "command" in said:
+        if (ended := run(said["command"])) is None:
+            return None
+        code, output = ended.code, ended.output
+        what = f"Run `{_shown(said['command'])}` {ended.what}"
+        should = "exited with"
+    else:
+        method, url = said["method"].upper(), base_url.rstrip("/") + said["url"]
+        code, output = http.ask(method, url, timeout_s=_ANSWER_S)  # with no secret of ours
+        came = f"returned {code}" if code else f"got no answer of {hosts(base_url)}"
+        what = f"{method} {_shown(said['url'])} {came}"
+        should = "returned"
+    if code == wanted:
+        return CommandRun(0, what)
+    if code in ((126, 127) if "command" in said else (0,)):  # a shell's word for no such program; no answer
+        return CommandRun(1, f"cannot run: {what}", output, cannot_run=True)
+    return CommandRun(1, f"{what}, and should have {should} {wanted}", output)
+
+
+def _looked_at(path: str, holds: str, lacks: Callable[[Path, bytes], str]) -> CommandRun:
+    """Of the project alone, wherever links lead; a folder exists as well."""
+    odd = ""
+    wanted = holds.encode(errors="surrogateescape")
+    try:
+        top = Path.cwd()
+        target = (top / path).resolve()
+        if not target.is_relative_to(top):
+            odd = "leads out of the project; write it from the project's top folder on"
+            return CommandRun(1, f"cannot run: File `{_shown(path)}` {odd}", cannot_run=True)
+        if not target.exists():
+            odd = "does not exist"
+        elif holds and not target.is_file():  # nobody waits for a named pipe
+            odd = "is no file"
+        elif holds and wanted not in target.read_bytes():
+            odd = f"does not contain `{_shown(holds)}`"
+        else:
+            odd = lacks(target, wanted)
+    except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle, before Python 3.13
+        odd = f"cannot be read: {error}"
+    as_wanted = f"contains `{_shown(holds)}`" if holds else "exists"
+    return CommandRun(1 if odd else 0, f"File `{_shown(path)}` {odd or as_wanted}")
+
+
+def _shown(text: str) -> str:
+    """The text on one line, and not so long that what was found is cut off behind it."""
+    return shortened(" ".join(text.split()), 150)

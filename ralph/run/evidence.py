@@ -1,0 +1,106 @@
+"""Evidence: what the checks of a task said before anybody worked on it, and whether what is ticked still holds.
+
+A check proves something only where it was red before. What the checks said stands below the task, so that it is there
+after a restart and in a clone.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import takewhile
+from pathlib import Path
+
+from ralph.git.changes import git, names_in
+from ralph.plan import tasks
+from ralph.plan.tasks import Task
+from ralph.run import criteria
+from ralph.run.context import Run
+from ralph.run.criteria import CommandRun, Criterion, checks_of
+from ralph.run.verify import run_shell
+from ralph.words import counted, stamp
+
+Lacks = Callable[[Path, bytes], str]
+"""Why the commit of a task would not have a file that is there; see `criteria.check`."""
+
+
+def run_check(run: Run, check: Criterion, lacks: Lacks, doing: str = "checking") -> CommandRun | None:
+    """What came of a check; None when a signal ended it."""
+    ended = criteria.check(
+        check,
+        base_url=run.settings.base_url or "",
+        run=lambda command: run_shell(run, doing, "the check", command),
+        lacks=lacks,
+    )
+    return None if run.interrupted() else ended
+
+
+def look_before(run: Run, checks: Iterable[Criterion], lacks: Lacks) -> dict[str, CommandRun] | None:
+    """What these checks say before anything is built, by their text; None when a signal ended them.
+
+    Each is run once. One that may change something is not run, and says nothing.
+    """
+    found = dict[str, CommandRun]()
+    for check in checks:
+        if check.said and check.text not in found:
+            ended: CommandRun | None = CommandRun(1, "not run beforehand", cannot_run=True)
+            if check.changes_nothing:
+                ended = run_check(run, check, lacks)
+            if ended is None:
+                return None
+            found[check.text] = ended
+    return found
+
+
+def notes_of(found: dict[str, CommandRun], commit: str) -> list[tuple[str, str]]:
+    """What is written below a task that is begun: when and where, and which of its checks prove nothing."""
+    notes = [("begun", f"{stamp()} {commit}".rstrip())]
+    for text, ended in found.items():
+        if not ended.failed or ended.cannot_run:
+            notes.append(("cannot run" if ended.cannot_run else "held", text))
+    return notes
+
+
+def is_proved(task: Task, checks: Sequence[Criterion], *, has_changes: bool) -> bool:
+    """Whether a tick rests on something, where all of these checks are green now.
+
+    On a check that was red when the task was begun; without any, or where nobody knows, on a change of files since.
+    """
+    texts = {check.text for check in checks if check.said}
+    unknown = texts.intersection(task.said("cannot run"))
+    was_red = texts.difference(unknown, task.said("held"))
+    return bool(was_red) or (has_changes and (bool(unknown) or not texts))
+
+
+def recheck(run: Run, text: bytes, lacks: Lacks) -> dict[str, str] | None:
+    """Why ticked tasks of this progress file are not done any more, by their ids; None where nobody could say.
+
+    Each check is run once, in the order of the list, and a red one once more: tests can be flaky. One that held before
+    its task was begun is not run, nor one that may change something, and one that cannot run says nothing.
+    """
+    asked = dict[str, list[Task]]()
+    for task in tasks.read(text):
+        held = {one for each in (task, *task.subtasks) for one in each.said("held")}
+        for check in checks_of([task] if task.mark == "x" else ()):
+            if check.said and check.changes_nothing and check.text not in held:
+                asked.setdefault(check.text, []).append(task)
+    broken = dict[str, str]()
+    for number, (line, owners) in enumerate(asked.items(), 1):
+        doing = f"checking {number} of {len(asked)} again"
+        run.does(doing)
+        for is_last in (False, True):
+            is_over = run.settings.max_time is not None and run.elapsed_s() >= run.settings.max_time
+            if is_over or (ended := run_check(run, criteria.parse(line), lacks, doing)) is None:
+                return None
+            if not ended.failed or ended.cannot_run:
+                break
+            if is_last:
+                broken |= {one.id: f"a later change broke it{_breaker(run, one.id)}: {ended.why}" for one in owners}
+    return broken
+
+
+def _breaker(run: Run, task_id: str) -> str:
+    """The commit that came after a task's own, or how many did; nothing where git does not know."""
+    form = "--format=%h %s%n%(trailers:key=Ralph-Task,valueonly,separator=%x2C)"
+    rows = [row.partition("\n")[::2] for row in names_in(git("log", "-z", "-n500", form, cwd=run.top).stdout + b"\0")]
+    later = [commit for commit, _ in takewhile(lambda row: task_id not in row[1].strip().split(","), rows)]
+    if not later or len(later) == len(rows):
+        return ""
+    return f" ({later[0]})" if len(later) == 1 else f" (one of {counted(len(later), 'commit')} since)"

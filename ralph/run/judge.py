@@ -1,0 +1,221 @@
+"""What an iteration came to, and what is remembered of it. What can be checked is checked, whatever the agent said."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ralph.agent.turn import Commits, Outcome, Turn
+from ralph.plan.progress import Progress, Task, vanished
+from ralph.run.verdict import Reason, Stop, Tally
+from ralph.settings.table import Settings
+from ralph.words import WRONG, moment, named, one_line, shortened
+
+_TROUBLE_PAUSES = 16
+"""After so many pauses in a row, three hours in all, trouble that still lasts ends the run."""
+_AFTER_RESET_S = 2.0
+
+
+@dataclass(kw_only=True, eq=False)
+class Watched:
+    """What an agent's turn did that it may not; known when it is over, and put right by then."""
+
+    tampered: tuple[str, ...] = ()
+    """What is ralph's under --strict, in words."""
+    outside: tuple[str, ...] = ()
+    """Files that --only does not allow."""
+    changed: tuple[str, ...] | None = None
+    """What else is not as it was; None where somebody else has to look."""
+    blocked: str = ""
+    """Why nothing more may be done: git leads elsewhere since, or a person has to decide."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Iteration:
+    """All there is to say about one iteration: what was seen of it, and what it came to once that is judged."""
+
+    before: Progress
+    after: Progress
+    turn: Turn
+    commits: Commits
+    changed: tuple[str, ...] = ()
+    """Files that are not as they were before it, committed or not, but for the progress file."""
+    watched: Watched = Watched()  # noqa: RUF009 - nobody writes into it
+
+    failed: str = ""
+    """Why it counts as failed; empty when it does not."""
+    refused: tuple[str, ...] = ()
+    """Why its RALPH_DONE does not hold; empty when there was none, or it does."""
+    missing: tuple[Task, ...] = ()
+    """Open tasks that are gone from the list."""
+    moved: bool = False
+    """A task was ticked or added, or something in the repository changed."""
+    again: bool = False
+    """It does not count, and is due again after a pause."""
+    tried: bool = False
+    """What failed is a try of the task, which may have others; that is no failure of the run."""
+    passed: bool = False
+    """The try did not fail: ralph has ticked the task."""
+    ended: Stop | None = None
+    """Set when no further iteration can help."""
+
+    @property
+    def ticked(self) -> int:
+        """How many tasks more are ticked than before."""
+        return self.after.ticked - self.before.ticked
+
+    @property
+    def new(self) -> int:
+        """How many tasks more there are than before."""
+        return len(self.after.tasks) - len(self.before.tasks)
+
+    @property
+    def listed(self) -> bool:
+        """Whether a task was ticked or added; what is done may have been moved away from the list meanwhile."""
+        before, after = ([*one.tasks, *one.elsewhere] for one in (self.before, self.after))
+        ticked = {task.text for task in after if task.done} - {task.text for task in before if task.done}
+        added = self.new > 0 or bool(vanished(self.after, self.before))
+        return added or any(task.text in ticked for task in self.before.open)
+
+
+def judge(iteration: Iteration, tally: Tally, settings: Settings) -> Iteration:
+    """The same with what it came to, before anything is verified."""
+    if blocked := iteration.watched.blocked:
+        return replace(iteration, failed=blocked, ended=Stop(Reason.TAMPERED, blocked))
+    outcome = iteration.turn.outcome
+    after = iteration.after
+    missing = vanished(iteration.before, after)
+    moved = iteration.listed or bool(iteration.changed)
+    again = outcome is Outcome.LIMIT and (settings.wait or iteration.turn.others)
+    if outcome is Outcome.TROUBLE:
+        again = moved or tally.waits_for is not outcome or tally.repeats < _TROUBLE_PAUSES
+    if settings.once and iteration.changed:
+        again = False
+    return replace(
+        iteration,
+        missing=missing,
+        moved=moved,
+        again=again,
+        failed=_failure(iteration, settings),
+        refused=_refusal(iteration, missing, has_moved=moved or tally.has_moved)
+        if after.done and not settings.once
+        else (),
+        ended=None if again else _ended(iteration, settings),
+    )
+
+
+_WATCHDOG = (Outcome.HUNG, Outcome.TIMED_OUT, Outcome.TOO_LONG)
+_CUT_SHORT = (*_WATCHDOG, Outcome.OUT_OF_TURNS, Outcome.OUT_OF_BUDGET, Outcome.CONTEXT_FULL)
+"""Outcomes that are no failure when something was done before."""
+
+
+def _failure(iteration: Iteration, settings: Settings) -> str:
+    """Why it failed. One that was cut short did not where it did something; one that hangs always edits a little."""
+    turn = iteration.turn
+    if turn.outcome is Outcome.FAILED:
+        return turn.why
+    if turn.outcome not in _CUT_SHORT or iteration.listed or iteration.commits.count:
+        return ""
+    if turn.outcome is Outcome.OUT_OF_BUDGET and settings.max_iteration_cost is None:
+        return ""  # the start's money: the verdict knows
+    if settings.auto_commit and turn.outcome in _WATCHDOG:
+        return f"{turn.why}, and nothing was ticked, added or committed"
+    return "" if iteration.changed else f"{turn.why}, and nothing was ticked, added or changed"
+
+
+_ENDS = {
+    Outcome.INTERRUPTED: Reason.INTERRUPTED,
+    Outcome.HOPELESS: Reason.HOPELESS,
+    Outcome.LIMIT: Reason.LIMIT,
+    Outcome.TROUBLE: Reason.TROUBLE,
+}
+"""Outcomes after which another iteration would only cost; the last two when they are not waited for any more."""
+_ENDS_ONCE = {Outcome.OUT_OF_BUDGET: Reason.LIMIT, Outcome.OUT_OF_TIME: Reason.LIMIT}
+
+
+def _ended(iteration: Iteration, settings: Settings) -> Stop | None:
+    turn = iteration.turn
+    after = iteration.after
+    reason = _ENDS.get(turn.outcome)
+    if settings.once:
+        if iteration.changed and turn.outcome in (Outcome.OK, Outcome.LIMIT, Outcome.TROUBLE):
+            changed = named(iteration.changed, 10)
+            return Stop(Reason.ONCE_FAILED, f"it may change nothing but the progress file, and changed {changed}")
+        if turn.outcome is Outcome.OK:
+            return Stop(Reason.ONCE) if after.blocked is None else Stop(Reason.BLOCKED, after.blocked)
+        reason = reason or _ENDS_ONCE.get(turn.outcome, Reason.ONCE_FAILED)
+    if reason:
+        return Stop(reason, turn.why + (f"; until {moment(turn.resets_at, 0)}" if turn.resets_at else ""))
+    if iteration.watched.tampered and settings.on_tamper == "abort":
+        return Stop(Reason.TAMPERED, f"{'; '.join(iteration.watched.tampered)} (undone)")
+    return None
+
+
+def _refusal(iteration: Iteration, missing: tuple[Task, ...], *, has_moved: bool) -> tuple[str, ...]:
+    """Why a claim of done does not hold, in words that the next iteration can act on; empty when it holds."""
+    turn = iteration.turn
+    reasons = open_tasks(iteration.after)
+    if not iteration.after.tasks and not has_moved:
+        reasons.append("no task in the list, and no change since the plan began: plan first, or write the tasks")
+    if iteration.after.blocked is not None:
+        reasons.append("RALPH_BLOCKED stands there, too")
+    if missing:
+        reasons.append(f"{_are(missing)} gone without being ticked, now put back: {quoted(missing)}")
+    if turn.outcome is not Outcome.OK:
+        reasons.append(f"the iteration that claimed it did not end well: {turn.why}")
+    return tuple(reasons)
+
+
+def open_tasks(now: Progress) -> list[str]:
+    """The same for a claim of which nothing is known but what the file says."""
+    return [f"{_are(now.open)} not ticked: {quoted(now.open)}"] if now.open else []
+
+
+def _are(tasks: tuple[Task, ...]) -> str:
+    return "1 task is" if len(tasks) == 1 else f"{len(tasks)} tasks are"
+
+
+def quoted(tasks: Sequence[Task]) -> str:
+    """The first of them, as they are in the list."""
+    return named([f'"{shortened(task.text, 80)}"' for task in tasks], 3)
+
+
+def tallied(tally: Tally, iteration: Iteration) -> Tally:
+    """The tally after one more iteration.
+
+    Failures and refusals may take turns; only a good iteration begins anew. One that claims to be done neither adds nor
+    resets anything by that: the check decides. One that is due again changes no more than what it cost and left, and
+    how long it is waited.
+    """
+    tally = replace(tally)
+    turn = iteration.turn
+    tally.commits += iteration.commits.count
+    if turn.cost_usd is not None:
+        tally.cost_usd = (tally.cost_usd or 0.0) + turn.cost_usd
+    tally.at_least |= turn.at_least
+    tally.pays = turn.pays or tally.pays
+    if iteration.moved:
+        tally.stalls, tally.has_moved = 0, True
+    if iteration.again:
+        in_a_row = tally.waits_for is turn.outcome and not iteration.moved
+        tally.waits_for = turn.outcome
+        tally.repeats = tally.repeats + 1 if in_a_row else 1
+        return tally
+    tally.waits_for = None
+    tally.repeats = 0
+    tally.iterations += 1
+    tally.stalls += not iteration.moved
+    if not iteration.failed and not iteration.refused and not iteration.after.done:
+        tally.failures = tally.refusals = tally.reds = 0
+        return tally
+    tally.failures += bool(iteration.failed) and not iteration.tried
+    tally.refusals += bool(iteration.refused)
+    tally.wrong = one_line(iteration.failed or "; ".join(iteration.refused), WRONG) or tally.wrong
+    return tally
+
+
+def wait_s(turn: Turn, *, repeats: int, now: float) -> float:
+    """How long to pause after such a turn when `repeats` others came directly before it: each time twice as long."""
+    rest_s = (turn.resets_at or 0.0) - now
+    first, most = (30.0, 900.0) if turn.outcome is Outcome.TROUBLE else (300.0, 3600.0)
+    if rest_s > 0:
+        first = 3.0  # nobody spins on a limit that does not end when it should
+    return max(min(first * 2.0 ** min(repeats, 30), most), rest_s + _AFTER_RESET_S)

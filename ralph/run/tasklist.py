@@ -1,0 +1,74 @@
+"""The task list as --strict needs it: checked, and told to the agent."""
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Sequence
+
+from ralph.errors import RalphError
+from ralph.plan import tasks
+from ralph.plan.prompt import Value
+from ralph.plan.tasks import Task, edits
+from ralph.run.criteria import checks_of
+from ralph.run.verdict import Reason, Stop
+from ralph.settings.table import Settings
+from ralph.store.state import State
+from ralph.words import named
+
+
+def token() -> str:
+    """A session token, new for each run: whoever says it has read this run's prompt."""
+    return time.strftime("ralph-%Y%m%d-%H%M%S-") + os.urandom(6).hex()
+
+
+def check(text: bytes, name: str, settings: Settings) -> Sequence[Task]:
+    """The tasks of the progress file of that name, tidied. Raises RalphError with all that is wrong with them."""
+    listed = tasks.read(edits.tidied(text))
+    wrong = tasks.problems(listed)
+    for task in listed:
+        for one in () if task.done else checks_of([task]):
+            if not one.said and settings.criteria == "strict":
+                wrong.append(f"line {task.number}: {one.text}: no machine can check this, and --criteria is strict")
+            if "url" in one.said and settings.base_url is None:
+                wrong.append(f"line {task.number}: {one.text}: needs to know where: set --base-url")
+    if wrong:
+        raise RalphError.of(RalphError(f"{name}: {line}") for line in wrong)
+    return listed
+
+
+def stuck(listed: Sequence[Task], alone: str | None = None) -> Stop | None:
+    """Why nothing can be begun, though there is work; or this task alone cannot."""
+    why = tasks.stuck(listed, alone)
+    return Stop(Reason.STUCK, why) if why else None
+
+
+def nothing_to_begin(listed: Sequence[Task], alone: str | None = None) -> Stop:
+    """The same where nothing can be: or all is ticked and still not done."""
+    all_ticked = "every task is ticked, and yet done does not hold; untick what is not, or add a task"
+    return stuck(listed, alone) or Stop(Reason.STUCK, all_ticked)
+
+
+def touched(state: State, task_id: str) -> Sequence[str]:
+    """The files that tries of this task changed and no commit has."""
+    with contextlib.suppress(ValueError, AttributeError):
+        return list(json.loads(state.noted("uncommitted")).get(task_id, ()))
+    return ()
+
+
+def values(task: Task, session: str, state: State) -> dict[str, Value]:
+    """What a prompt may say of this task."""
+    asked = checks_of(task.chain)
+    own = [said.partition(": ")[2] for said in task.said("role") if ": " in said]
+    return {
+        "TASK_ID": task.id,
+        "TASK": task.text + "".join(f" (a part of {one.id}: {one.text})" for one in task.above),
+        "CRITERIA": [one.text for one in asked if one.said],
+        "UNCHECKED": [one.text for one in asked if not one.said],
+        "HELD": [one.text for one in asked if one.text in task.said("held")],
+        "CLAIMED": "".join(task.said("claimed")),
+        "FAILURES": [*task.said("failed"), *own][-3:],  # the newest
+        "TOUCHED": named(touched(state, task.id), 20),
+        "TRY": task.tries + 1,
+        "SESSION": session,
+    }

@@ -1,0 +1,203 @@
+"""The verdict: why to stop before the next iteration. A function of values."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+from ralph.agent.turn import Outcome
+from ralph.plan.progress import CHECKS_ALONE, Progress
+from ralph.settings.table import Settings
+from ralph.words import WRONG, counted, duration, one_line, usd
+
+_NOTHING_USD = 1e-6
+"""Less than this is nothing: sums of prices are not exact."""
+_RED_AT_MOST = 3
+"""Attempts in a row that may fail by nothing but a verify command that was red before the first."""
+_MEND = "mend it, then take RALPH_BLOCKED out of {}"
+
+
+class Reason(Enum):
+    """Why a run ends: the exit code, the word for it, and what a person can do so that it goes on."""
+
+    DONE = 0, "done"
+    ONCE = 0, "finished"
+    """A mode that is one iteration, such as plan."""
+    FAILURES = 1, "failed", _MEND
+    TROUBLE = 1, "trouble outside"
+    """It lasts for hours; nothing a person can mend in the project."""
+    HOPELESS = 1, "cannot go on"
+    ONCE_FAILED = 1, "not finished"
+    """Such a mode did not do what it is for."""
+    LIMIT = 3, "limit reached"
+    UNFINISHED = 3, "work remains"
+    """What was looked at is not done yet."""
+    STOPPED = 3, "stopped", "take RALPH_STOP out of {}"
+    BLOCKED = 4, "blocked", _MEND
+    TALK = 4, "waits for you", "start it in a terminal"
+    """The mode is a conversation."""
+    STUCK = 4, "stuck", "mend it, then change [!] to [ ] in {}"
+    """Strict: work remains, and none of it can be begun."""
+    TAMPERED = 4, "tampered with", _MEND
+    STALLED = 4, "no progress", _MEND
+    REFUSED = 4, "done refused", _MEND
+    INTERRUPTED = 128, "interrupted", "start it again; say what to change under ## Messages, or with ralph PLAN talk"
+    """The signal's number is added."""
+
+    def __init__(self, code: int, label: str, move: str = "") -> None:
+        self.code = code
+        self.label = label
+        self.move = move
+
+
+class Stop(NamedTuple):
+    """Why the run ends, for the exit code and for people."""
+
+    reason: Reason
+    why: str = ""
+
+    def next_move(self, progress_file: str) -> str:
+        """What a person can do so that it goes on; empty when there is nothing."""
+        if self.reason is Reason.STUCK and " is blocked" not in self.why:
+            return ""
+        return self.reason.move.format(progress_file)
+
+    @property
+    def opens(self) -> bool:
+        """Whether the circuit breaker opens: ralph writes RALPH_BLOCKED, so that no later start repeats it."""
+        return self.reason.move is _MEND and self.reason is not Reason.BLOCKED
+
+
+@dataclass(kw_only=True)
+class Tally:
+    """What has happened in this start so far; "in a row" is since the last good iteration."""
+
+    iterations: int = 0
+    commits: int = 0
+    cost_usd: float | None = None
+    """None as long as no agent has told one."""
+    at_least: bool = False
+    """The cost is a lower bound."""
+    pays: str = ""
+    """Where the API key that paid comes from; empty for a login."""
+    waited_s: float = 0.0
+    failures: int = 0
+    """In a row."""
+    refusals: int = 0
+    """In a row."""
+    stalls: int = 0
+    """Iterations since something changed."""
+    wrong: str = ""
+    """The last failure or refusal."""
+    has_moved: bool = False
+    """Something has changed since the first iteration of the plan."""
+    red_start: str = ""
+    """How the verify command ended before anything was built, where it has never been green."""
+    reds: int = 0
+    """In a row, what failed by nothing but that."""
+    waits_for: Outcome | None = None
+    """Why the same iteration is due again."""
+    repeats: int = 0
+    """So many times in a row, without a change between."""
+    crashes: Counter[str] = field(default_factory=Counter)
+    """By task, how often in a row the agent itself failed at it."""
+
+
+def verdict(now: Progress, tally: Tally, settings: Settings, elapsed_s: float = 0.0) -> Stop | None:
+    """Why to stop before the next iteration, or None to go on."""
+    if now.blocked is not None:
+        return Stop(Reason.BLOCKED, now.blocked or "RALPH_BLOCKED stands in the progress file")
+    if now.done and not settings.once and _holds(now, settings):
+        return Stop(Reason.DONE)
+    if settings.interactive:
+        return Stop(Reason.TALK, "this mode is a conversation")
+    if now.stop:
+        return Stop(Reason.STOPPED, "RALPH_STOP stands in the progress file")
+    return _breaker(tally, settings) or _bounds(now, tally, settings, elapsed_s)
+
+
+def _holds(now: Progress, settings: Settings) -> bool:
+    """Whether a RALPH_DONE that stands there needs no further check."""
+    if settings.strict and (now.open or (settings.evidence and not now.verified)):
+        return False
+    return settings.verify is None or bool(now.verified and not now.verified.endswith(CHECKS_ALONE))
+
+
+def claims_done(now: Progress, settings: Settings) -> bool:
+    """Whether a RALPH_DONE stands there that must be checked before it counts; strict, whether nothing is open."""
+    if settings.once or now.blocked is not None:
+        return False
+    if now.done and _holds(now, settings):
+        return False
+    return bool(now.tasks) and (now.done or not now.open) if settings.strict else now.done
+
+
+def _breaker(tally: Tally, settings: Settings) -> Stop | None:
+    stop = _failing(tally, settings)
+    if tally.red_start and tally.reds and (stop or tally.reds >= _RED_AT_MOST):
+        how = one_line(tally.red_start, WRONG)
+        why = f"verify was red before the first task ({how}) and no attempt has made it green"
+        return Stop(Reason.STALLED, why)
+    return stop
+
+
+def _failing(tally: Tally, settings: Settings) -> Stop | None:
+    if _reached(tally.failures, settings.max_failures):
+        return Stop(Reason.FAILURES, f"{_row(tally.failures, 'iteration', ' failed')}: {tally.wrong}")
+    if _reached(tally.refusals, settings.max_failures):
+        return Stop(Reason.REFUSED, f"done was claimed {_row(tally.refusals, 'time')} and does not hold: {tally.wrong}")
+    if _reached(tally.stalls, settings.max_stalls):
+        what = _row(tally.stalls, "iteration", " changed nothing")
+        return Stop(Reason.STALLED, f"{what}: no task ticked or added, no file but the progress file")
+    return None
+
+
+def _row(count: int, thing: str, what: str = "") -> str:
+    return counted(count, thing) + what + " in a row" * (count > 1)
+
+
+def one_try(opened: str, settings: Settings) -> Tally:
+    """What a start remembers that follows on an open breaker: one more of what opened it, by its name, is enough."""
+    failures = (settings.max_failures or 1) - 1
+    stalls = (settings.max_stalls or 1) - 1
+    return Tally(
+        failures=failures if opened == Reason.FAILURES.name else 0,
+        refusals=failures if opened == Reason.REFUSED.name else 0,
+        stalls=stalls if opened == Reason.STALLED.name else 0,
+    )
+
+
+def _bounds(now: Progress, tally: Tally, settings: Settings, elapsed_s: float) -> Stop | None:
+    if _reached(tally.iterations, settings.max_iterations):
+        return Stop(Reason.LIMIT, f"max-iterations is {settings.max_iterations}")
+    for name, whose, most, spent in _money(now, tally, settings):
+        if most - spent < _NOTHING_USD:
+            return Stop(Reason.LIMIT, f"{name} is {usd(most)}, and {whose} cost {usd(spent)} so far")
+    if _reached(elapsed_s, settings.max_time):
+        return Stop(Reason.LIMIT, f"max-time is {duration(settings.max_time or 0.0)}")
+    return None
+
+
+def _reached(count: float, limit: float | None) -> bool:
+    return limit is not None and count >= limit
+
+
+def _money(now: Progress, tally: Tally, settings: Settings) -> list[tuple[str, str, float, float]]:
+    """Each bound in US dollars: its name, whose it is, how much that may cost, and what it cost."""
+    bounds = []
+    if settings.max_cost is not None:
+        bounds.append(("max-cost", "this start", settings.max_cost, tally.cost_usd or 0.0))
+    if settings.max_total_cost is not None:
+        bounds.append(("max-total-cost", "the plan", settings.max_total_cost, now.spent_usd))
+    return bounds
+
+
+def left_usd(now: Progress, tally: Tally, settings: Settings) -> float | None:
+    """What is left of the money of this start and of the plan."""
+    return min((most - spent for _, _, most, spent in _money(now, tally, settings)), default=None)
+
+
+def budget_usd(now: Progress, tally: Tally, settings: Settings) -> float | None:
+    """What the next iteration may cost: the smallest rest of all that bounds it."""
+    bounds = (left_usd(now, tally, settings), settings.max_iteration_cost)
+    return min((bound for bound in bounds if bound is not None), default=None)

@@ -1,0 +1,1 @@
+"""Settings: the table, and where their values come from."""

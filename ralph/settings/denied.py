@@ -1,0 +1,48 @@
+"""What the agent may not use: rules of one's own, and the names of lists that ship with ralph."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from ralph.settings import values
+
+_LISTS = {
+    "git-write": (
+        (
+            "git commit, git push, git pull, git merge, git rebase, git checkout, git reset, git stash, "
+            "git cherry-pick, git revert, git branch -d, git branch -D, git branch --delete"
+        ),
+        "leave your changes in the working tree; who reads them commits",
+    ),
+    "not-uv": (
+        (
+            "pip, pip3, python -m pip, python3 -m pip, conda, poetry, pipenv, virtualenv, python -m venv, "
+            "python3 -m venv, pytest, python -m pytest, python3 -m pytest"
+        ),
+        "`uv add`, `uv sync`, `uv run pytest`",
+    ),
+}
+"""Commands, each with all that may follow it, and what to do instead: what changes the repository's history, its
+branches, or takes work out of the working tree; other ways to install Python packages, and to run tests, than uv."""
+
+
+def names(text: str) -> tuple[str, ...]:
+    """The rules and lists that a setting names. Raises ValueError for a list that is not there."""
+    said = values.names(text)
+    for name in said:
+        if re.fullmatch("[a-z]+-[a-z-]+", name) and name not in _LISTS:  # no tool is called so
+            raise ValueError(f"{name} is no list; there are {', '.join(_LISTS)}")
+    return said
+
+
+def rules(denied: Sequence[str]) -> Iterator[str]:
+    """All of them as rules for claude, such as `Bash(git push:*)`, in the place of each list what stands in it."""
+    for name in denied:
+        if name in _LISTS:
+            yield from (f"Bash({command}:*)" for command in _LISTS[name][0].split(", "))
+        else:
+            yield name
+
+
+def told(denied: Sequence[str]) -> list[str]:
+    """What an agent is told of each: the commands of a list with what to do instead."""
+    return ["{} ({})".format(*_LISTS[name]) if name in _LISTS else f"`{name}`" for name in denied]

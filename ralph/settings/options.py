@@ -1,0 +1,102 @@
+"""The options of the command line that stand for settings, and what a command line asks for by them."""
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from ralph.errors import RalphError, did_you_mean
+from ralph.plan import prompt
+from ralph.settings.table import ON_COMMAND_LINE, Given, Setting, Source
+
+if TYPE_CHECKING:
+    from ralph.process.pace import Pace
+
+FILE = click.Path(readable=False)
+
+
+class Asked(NamedTuple):
+    """A command line, taken apart."""
+
+    plan: str
+    mode: str
+    """Empty where none is named; `all` goes from mode to mode."""
+    given: Sequence[Given]
+    agent_arguments: Sequence[str]
+    pace: "Pace | None"
+    """Another one is for who has less time."""
+    in_place: bool = False
+    """The plan is a list of requirements, in which each tick is a status too."""
+    dry_run: bool = False
+    quiet: bool = False
+    verbose: bool = False
+    no_spinner: bool = False
+    """A terminal gets no live last line."""
+    as_json: bool = False
+
+
+def _modes() -> list[str]:
+    return [*prompt.modes(prompt.folders(None)), "all"]
+
+
+def _offered(context: click.Context, argument: click.Parameter, typed: str) -> list[Any]:
+    """What Tab offers: a plan, then a mode."""
+    words = context.params["words"]
+    if not words:
+        return FILE.shell_complete(context, argument, typed)
+    return [mode for mode in _modes() if mode.startswith(typed)] if not words[1:] else []
+
+
+def _option(setting: Setting) -> click.Option:
+    default = f"; default: {setting.default}" if setting.default else ""
+    shown = f"{setting.meaning}  [{setting.variable}{default}]"
+    if not setting.metavar:
+        return click.Option([f"--{setting.name}/--no-{setting.name}"], default=None, help=shown)
+    names = [f"--{name}" for name in (setting.name, setting.alias) if name]
+    words = click.Choice(setting.metavar.split("|")).shell_complete if "|" in setting.metavar else None
+    return click.Option(
+        names, metavar=setting.metavar, multiple=setting.many, help=shown, type=FILE, shell_complete=words
+    )
+
+
+OF_A_RUN = (
+    click.Argument(["words"], nargs=-1, metavar="[PLAN] [MODE] [MAX_ITERATIONS]", shell_complete=_offered),
+    click.Option(["--requirements"], type=FILE, hidden=True),  # the plan, as ralph1 has it
+    *map(_option, ON_COMMAND_LINE),
+)
+"""Plan, mode and number, and an option for each setting."""
+
+
+def asked(said: dict[str, Any], rest: Sequence[str], pace: "Pace | None") -> Asked:
+    """What these words and options ask for; `rest` is for the agent."""
+    requirements = said.pop("requirements")
+    words = [word for word in (requirements, *said.pop("words")) if word]
+    if words[1:2] and words[1].isdecimal():
+        words.insert(1, "")
+    if words[3:]:
+        raise RalphError(f"{words[3]} is a word too many", fix="write ralph PLAN MODE MAX_ITERATIONS, in this order")
+    plan, mode, number = [*words, "", "", ""][:3]
+    if number:
+        said["max_iterations"] = number
+    given = list[Given]()
+    if requirements and said["strict"] is not False:  # that is what ralph1 does
+        implied = {"RALPH_STRICT": "true", "RALPH_ON_FAILURE": "restore"}
+        given += [Given(*one, Source.PLAN, "--requirements") for one in implied.items()]
+    for setting in ON_COMMAND_LINE:
+        text = said.pop(setting.field)
+        if setting.many:  # a pattern is one word here, whatever stands in it
+            text = " ".join(map(shlex.quote, text) if setting.metavar == "GLOB" else text) or None
+        if text is not None:
+            where = f"--{'no-' * (text is False)}{setting.name}"
+            given.append(Given(setting.variable, str(text), Source.COMMAND_LINE, where))
+    return Asked(plan, mode, given, rest, pace, bool(requirements), **said)
+
+
+def meant(plan: str) -> str:
+    """What is likely meant where the first word is no plan: a verb, a plan, or a mode that stands first."""
+    known = {mode: f"ralph PLAN {mode}" for mode in _modes()}
+    root: Any = click.get_current_context().find_root().command
+    known |= {word: f"ralph {shlex.quote(word)}" for word in (*root.commands, *map(str, Path().glob("*.md")))}
+    return did_you_mean(plan, known)

@@ -1,0 +1,118 @@
+"""Everything that somebody said about the settings of a start: environment, env files, plan, template."""
+
+import difflib
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from io import StringIO
+from pathlib import Path
+
+from ralph import files
+from ralph.errors import RalphError
+from ralph.plan import prompt
+from ralph.plan.progress.reading import blocks
+from ralph.settings.table import BY_VARIABLE, Given, Settings, Source, resolve
+
+_DIRECTIVE = re.compile(r"[ ]{0,3}(?!RALPH_(?:DONE|STOP|BLOCKED):)(RALPH_[A-Z0-9_]+):(.*)")
+
+_NAMES = [name.removeprefix("RALPH_") for name in BY_VARIABLE]
+_NEAR = 0.8
+"""How much a name in the environment has of that of a setting if it is taken for one that is mistyped."""
+
+
+def home_file() -> Path:
+    """The person's own env file."""
+    return Path.home() / ".ralph.env"
+
+
+def in_file(path: Path, source: Source) -> Iterator[Given]:
+    """The RALPH_ names that an env file sets, and its lines that are no settings at all."""
+    try:
+        text = path.read_text(encoding="utf-8-sig", errors="surrogateescape")
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        yield Given("", f"{path}: cannot be read: {error.strerror}", source, str(path))
+        return
+    from dotenv.parser import parse_stream  # noqa: PLC0415 - 20 ms that a start without env files need not pay
+
+    for one in parse_stream(StringIO(text)):
+        original = one.original.string
+        blank_lines = len(original) - len(original.lstrip("\n"))
+        where = f"{path}:{one.original.line + blank_lines}"
+        if one.error:
+            yield Given("", f'{where}: is no NAME="value" (a quote left open?)', source, where)
+        elif one.key and one.key.startswith("RALPH_") and one.value is not None:
+            yield Given(one.key, one.value, source, where)
+
+
+def of_plan(text: bytes, name: str) -> Iterator[Given]:
+    """The directives of a plan: lines of their own, outside of code fences; a task list in JSON wants to be strict."""
+    if name.endswith(".json"):
+        yield Given("RALPH_STRICT", "true", Source.PLAN, name)
+    for line in blocks(text).lines:
+        number = text.count(b"\n", 0, line.start) + 1
+        where = f"{name}:{number}"
+        found = _DIRECTIVE.fullmatch(line.body.decode(errors="replace"))
+        if found:
+            yield Given(found[1], found[2], Source.PLAN, where)
+        elif line.body.strip() == b"DO_NOT_COMMIT":
+            yield Given("RALPH_AUTO_COMMIT", "false", Source.DO_NOT_COMMIT, where)
+
+
+def of_template(text: str, path: Path) -> Iterator[Given]:
+    """The directives in a template's leading `{# … #}` comment."""
+    comment = prompt.LEADING_COMMENT.match(text)
+    lines = text[: comment.end(1)].splitlines() if comment else []
+    for number, line in enumerate(lines, 1):
+        found = _DIRECTIVE.fullmatch(line.strip().removeprefix("{#").strip())
+        if not found or (found[1] == "RALPH_ONLY" and "RALPH_REHEARSAL" in os.environ):
+            continue  # a stand-in does not know where it may write
+        yield Given(found[1], found[2], Source.TEMPLATE, f"{path}:{number}")
+
+
+def collected(plan: Path, given: Iterable[Given] = ()) -> list[Given]:
+    """All that is said but in templates, which each mode has its own of; `given` is what the command line says."""
+    said = [*given, *of_plan(files.held(plan), plan.name)]
+    for name, text in os.environ.items():
+        is_near = name.startswith("RALPH_") and difflib.get_close_matches(name[6:], _NAMES, n=1, cutoff=_NEAR)
+        if name in BY_VARIABLE or is_near:  # any other name there is nobody's business
+            said.append(Given(name, text, Source.ENVIRONMENT, "environment"))
+    in_files = list(in_file(Path(".ralph.env"), Source.PROJECT_FILE))
+    in_files += in_file(home_file(), Source.HOME_FILE)
+    return [*said, *reversed(in_files)]  # of a name that one of them sets twice the last counts
+
+
+def of_mode(said: Sequence[Given], mode: str) -> tuple[Settings, Path, str]:
+    """The settings of a mode, and its template: path and text. Raises RalphError with all problems."""
+    template, text = Path(), ""
+    names = list[str]()
+    try:
+        known = alone(said, "RALPH_PROMPTS", "RALPH_STRICT")
+        name = "task" if known.strict and mode == "build" else mode
+        template, text = prompt.find(name, prompt.folders(known.prompts))
+    except RalphError as error:
+        said = [*said, Given("", error.message, Source.TEMPLATE, "")]
+    said = [*said, *of_template(text, template)]
+    if any(one.variable not in BY_VARIABLE for one in said):
+        from ralph.notify import channels  # noqa: PLC0415 - 20 ms that a start on a finished plan need not pay
+
+        for channel in channels.load().values():
+            names += channel.names
+    return resolve(said, names), template, text
+
+
+def everywhere(plan: Path, given: Iterable[Given] = (), mode: str = "") -> Settings:
+    """The settings of a mode, whatever the progress file says. Raises RalphError with all problems."""
+    return of_mode(collected(plan, given), "build" if mode in ("", "all") else mode)[0]
+
+
+def alone(said: Iterable[Given], *variables: str) -> Settings:
+    """What is said of these settings, whatever is wrong with others."""
+    return resolve([one for one in said if one.variable in variables])
+
+
+def channel_values() -> Mapping[str, str]:
+    """What the channels may know: RALPH_ names of `~/.ralph.env`, and stronger, of the environment."""
+    values = {one.variable: one.text for one in in_file(home_file(), Source.HOME_FILE)}
+    return values | {name: text.strip() for name, text in os.environ.items() if name.startswith("RALPH_")}

@@ -1,0 +1,290 @@
+"""The settings: one table, of which options, variables, directives and help are made; and what counts of all said."""
+
+from collections.abc import Callable, Iterable, Sequence
+from enum import IntEnum
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ralph.errors import RalphError, did_you_mean
+from ralph.settings import denied, values
+from ralph.settings.values import limit
+
+
+class Source(IntEnum):
+    """Where something may be said about a setting, the strongest first."""
+
+    COMMAND_LINE = 1
+    DO_NOT_COMMIT = 2  # that word in a plan forbids, whatever the environment says
+    ENVIRONMENT = 3
+    PLAN = 4
+    PROJECT_FILE = 5  # ./.ralph.env
+    HOME_FILE = 6  # ~/.ralph.env
+    TEMPLATE = 7
+
+
+_ANYWHERE = frozenset(Source)
+PRIVATE = frozenset({Source.COMMAND_LINE, Source.ENVIRONMENT, Source.HOME_FILE})
+"""The others are files of the project, which the agent can write."""
+_BEFORE_TEMPLATE = _ANYWHERE - {Source.TEMPLATE}
+_OF_TEMPLATES = frozenset({Source.TEMPLATE})
+_BELONGS = {
+    PRIVATE: "belongs on the command line, in the environment or in ~/.ralph.env, where the agent does not write",
+    _BEFORE_TEMPLATE: "comes too late in a template",
+    _OF_TEMPLATES: "belongs in a prompt template",
+}
+
+
+class Given(NamedTuple):
+    """A setting as somebody wrote it; `where` is for messages: `feature.md:12`, `--delay`.
+
+    Where the variable is empty it is no setting: the text says what is wrong there.
+    """
+
+    variable: str
+    text: str
+    source: Source
+    where: str
+
+
+class Setting(NamedTuple):
+    """A row of the table."""
+
+    metavar: str
+    """Empty where its option stands alone: `--name` means true then, and `--no-name` false."""
+    meaning: str
+    default: str = ""
+    """As people write it; empty where nothing is the default."""
+    parse: Callable[[str], Any] = values.some
+    """From text to value; raises ValueError with what is allowed."""
+    alias: str = ""
+    """A second name."""
+    many: bool = False
+    """It is a list: what a place says of it several times adds up, and the template's is added to the strongest
+    place's."""
+    modes_own: bool = False
+    """What a template says of it is of its mode, and stronger than the plan and the env files."""
+    sources: frozenset[Source] = _ANYWHERE
+    needs: str = ""
+    """The field without which it does nothing."""
+    field: str = ""
+    """Its name in `Settings`."""
+
+    @property
+    def name(self) -> str:
+        """Its option is this with `--`."""
+        return self.field.replace("_", "-")
+
+    @property
+    def variable(self) -> str:
+        """Its name in the environment, in env files, plans and templates."""
+        return f"RALPH_{self.field.upper()}"
+
+
+def _row(metavar: str, meaning: str, default: str = "", parse: Any = values.some, needs: str = "", **more: Any) -> Any:
+    """A row; to its reader it is of the type that its value has."""
+    return Setting(metavar, meaning + f" (with --{needs})" * bool(needs), default, parse, needs=needs, **more)
+
+
+def _word(words: str, meaning: str, default: str = "", **more: Any) -> Any:
+    """One of these words, which are parted by bars."""
+    return _row(words, meaning, default, values.one_of(words), **more)
+
+
+_flag = partial(_row, "", parse=values.truth)
+_command = partial(_row, "COMMAND", parse=values.words, sources=PRIVATE)
+_count = partial(_row, "N", parse=limit(values.count))
+_list = partial(_row, "NAMES", parse=values.names, many=True)
+_path = partial(_row, parse=values.path, sources=_BEFORE_TEMPLATE)
+_time = partial(_row, "TIME", parse=limit(values.bound))
+_url = partial(_row, "URL", parse=values.address)
+_usd = partial(_row, "USD", default="unlimited", parse=limit(values.usd))
+
+
+class Settings:
+    """What one start works with. Times are seconds, costs US dollars; None is no limit, or the agent's own choice.
+
+    In the class each stands as its row of the table.
+    """
+
+    max_iterations: int | None = _count("iterations of this start", "unlimited")
+    max_time: float | None = _time("time of this start; a running iteration ends then", "unlimited", alias="duration")
+    max_cost: float | None = _usd("US dollars of this start")
+    max_iteration_cost: float | None = _usd("US dollars of one iteration")
+    max_total_cost: float | None = _usd("US dollars of the plan for ever, on its line Spent:")
+    max_failures: int | None = _count(
+        "failed iterations, tasks given up or refused claims in a row before ralph gives up; off = never", "3"
+    )
+    max_stalls: int | None = _count("iterations in a row that change nothing before ralph gives up; off = never", "5")
+    delay: float = _row("TIME", "pause between iterations", "2s", values.duration)
+    idle_timeout: float | None = _time("silence after which the agent is taken for hung and ended", "30m")
+    iteration_timeout: float | None = _time("time that one iteration may take", "off")
+    max_context: float | None = _row(
+        "PERCENT", "part of the model's context after which an iteration starts fresh", "off", limit(values.percent)
+    )
+    wait: bool = _flag("wait for the end of a reached usage limit, or stop with exit 3", "true")
+    verify: str | None = _row(
+        "COMMAND", "shell command that must pass before RALPH_DONE counts; strict: before each task does"
+    )
+    verify_timeout: float | None = _time("time that the verify command may take", "30m")
+    strict: bool = _flag("ralph picks each task, checks it, ticks it and commits it; the agent only proposes", "false")
+    task: str | None = _row("ID", "work on this task alone", sources=PRIVATE, needs="strict")
+    jobs: int = _row(
+        "N", "tasks tried at the same time, each in a clone", "1", values.count, alias="max-agents", needs="strict"
+    )
+    setup: str | None = _row("COMMAND", "shell command that makes a clone ready, such as 'npm ci'", needs="jobs")
+    setup_copy: tuple[str, ...] = _list(
+        "ignored files that a clone needs, such as .env; may be repeated", parse=values.words, needs="jobs"
+    )
+    keep_clones: bool = _flag("leave the clones there, for looking", "false", needs="jobs")
+    runner: tuple[str, ...] | None = _command("a command in front of each try, such as 'srun -N1'", needs="jobs")
+    executor: str | None = _url("a Dask cluster for the tries, dask://HOST:8786", sources=PRIVATE, needs="jobs")
+    max_tries: int | None = _count("failed tries of a task before it is marked [!]; off = never", "3", needs="strict")
+    on_failure: str = _word(
+        "keep|restore", "a failed try's changes: kept for the next one, or undone", "keep", needs="strict"
+    )
+    on_tamper: str = _word(
+        "undo|abort", "what the agent changed in the tasks: undone, or the run ends too", "undo", needs="strict"
+    )
+    criteria: str = _word(
+        "lenient|strict", "strict refuses tasks whose verify: lines no machine can check", "lenient", needs="strict"
+    )
+    evidence: bool = _row(
+        "on|off",
+        "run checks before a task's first attempt, and all again before done",
+        "on",
+        values.truth,
+        needs="strict",
+    )
+    base_url: str | None = _url("where `GET /path returns 200` is asked", needs="strict")
+    only: tuple[tuple[str, ...], ...] = _row(
+        "GLOB",
+        "files that an iteration may change, such as 'tests/**'; may be repeated; none = only the progress file",
+        parse=values.group(values.patterns),
+        many=True,
+    )
+    """Groups of patterns: a file that may change matches one of each group, so none matches an empty group."""
+    tools: tuple[tuple[str, ...], ...] = _list(
+        "the tools that the agent has, such as Read,Grep; none = no tool", parse=values.group(values.names)
+    )
+    """Groups, too: it has the tools that stand in each."""
+    deny: tuple[str, ...] = _list(
+        "what the agent may not use: WebFetch, Bash(rm:*), the lists git-write and not-uv", parse=denied.names
+    )
+    roles: tuple[str, ...] = _list(
+        "modes that each task passes in turn, such as test,build,review", sources=_BEFORE_TEMPLATE, needs="strict"
+    )
+    max_rounds: int = _row("N", "rounds of build and validate with `all` before a person is needed", "3", values.count)
+    history: Path | None = _path("FILE", "a JSONL file to which each try is appended", parse=values.jsonl)
+    notify_frequency: int | None = _count("a progress notice after iteration 1 and every N; off = none", "5")
+    heartbeat_url: str | None = _url("fetched after every iteration and every 5 minutes of waiting", sources=PRIVATE)
+    auto_commit: bool = _flag("commit after each task; with --strict ralph does, else the agent", "true")
+    agent: tuple[str, ...] = _command(
+        "claude, codex, gemini, opencode, or a command that reads a prompt; a,b = b while a is at its limit", "claude"
+    )
+    wrap: tuple[str, ...] | None = _command("a command in front of the agent, of verify and of hooks, such as bwrap …")
+    mcp: bool = _flag("give the agent the tools of `ralph mcp`", "false")
+    model: str | None = _row("NAME", "the model that the agent uses", modes_own=True)
+    effort: str | None = _word(
+        "none|low|medium|high|xhigh|max", "how hard the agent thinks", alias="reasoning", modes_own=True
+    )
+    max_turns: int | None = _row("N", "turns of the agent in one iteration", parse=values.count)
+    prompts: Path | None = _path("DIR", "a folder of PROMPT_<mode>.md files, looked in first", parse=values.folder)
+    progress_file: Path | None = _path("FILE", "the file that holds the state, if not <plan>_PROGRESS.md")
+    once: bool = _flag("one iteration that changes nothing but the progress file", "false", sources=_OF_TEMPLATES)
+    then: tuple[str, ...] = _list("the mode that follows, and others that may", sources=_OF_TEMPLATES)
+    interactive: bool = _flag("a person talks to the agent, on a terminal", "false", sources=_OF_TEMPLATES)
+
+    def __init__(self, **found: Any) -> None:
+        self.said = dict[str, Given]()
+        """Who set it, for each field that somebody set."""
+        self.remarks = list[RalphError]()
+        """What is not wrong and deserves a word."""
+        for one in TABLE:
+            default = one.parse(one.default) if one.default else () if one.many else None
+            setattr(self, one.field, found.get(one.field, default))
+
+    @property
+    def following(self) -> str:
+        """The mode that the template names first as what follows; empty where it names none."""
+        return next((mode for mode in self.then if mode != "done"), "")
+
+
+TABLE = tuple(row._replace(field=name) for name, row in vars(Settings).items() if isinstance(row, Setting))
+BY_VARIABLE = {one.variable: one for one in TABLE}
+BY_VARIABLE |= {f"RALPH_{one.alias.replace('-', '_').upper()}": one for one in TABLE if one.alias}
+ON_COMMAND_LINE = tuple(one for one in TABLE if Source.COMMAND_LINE in one.sources)
+
+
+def resolve(given: Iterable[Given], also_known: Sequence[str] = ()) -> Settings:
+    """The settings of this start: of each the strongest source wins, and within one the first that is given.
+
+    Raises RalphError with everything that is wrong: unknown names, malformed values, places that may not set what they
+    set. `also_known` are the names that channels read.
+    """
+    problems, settings = list[RalphError](), Settings()
+    for one in _of_each_place(given):
+        try:
+            _take(one, settings, also_known)
+        except RalphError as problem:
+            problems.append(problem)
+    if "git-write" in settings.deny and not settings.strict:
+        settings.auto_commit, settings.said["auto_commit"] = False, settings.said["deny"]
+    problems += _without_effect(settings)
+    if problems:
+        raise RalphError.of(problems)
+    return settings
+
+
+def _without_effect(settings: Settings) -> list[RalphError]:
+    """What the command line says and lacks another setting that it needs; what other places say so is a remark."""
+    problems = list[RalphError]()
+    for needed, is_there in (("strict", settings.strict), ("jobs", "jobs" in settings.said)):
+        idle = [settings.said[one.field] for one in TABLE if one.needs == needed and one.field in settings.said]
+        asked = [one.where for one in idle if one.source is Source.COMMAND_LINE]
+        others = [f"{one.where}: {one.variable}" for one in idle if one.source is not Source.COMMAND_LINE]
+        for found, where in ((problems, asked), (settings.remarks, others)):
+            if where and not is_there:
+                what = f"{', '.join(where)}: no effect without --{needed}"
+                found.append(RalphError(what, fix=f"add --{needed} or leave that out"))
+    return problems
+
+
+def _of_each_place(given: Iterable[Given]) -> Iterable[Given]:
+    """What each place says of a setting, the strongest first; a list that stands there in several lines is one."""
+    said = dict[tuple[str, Source], Given]()
+    for one in sorted(given, key=lambda one: one.source):
+        key = one.variable or one.text, one.source
+        first, setting = said.setdefault(key, one), BY_VARIABLE.get(one.variable)
+        if first is not one and setting and setting.many:
+            said[key] = first._replace(text=f"{first.text} {one.text}")
+    return said.values()
+
+
+def _take(one: Given, settings: Settings, also_known: Sequence[str]) -> None:
+    """Sets it, unless a stronger place did. Raises RalphError where its name, its place or its text is wrong."""
+    if not one.variable:
+        raise RalphError(one.text)
+    setting, text = BY_VARIABLE.get(one.variable), one.text.strip()
+    if not setting and one.variable not in also_known:
+        fix = did_you_mean(one.variable, {name: name for name in (*BY_VARIABLE, *also_known)})
+        raise RalphError(f"{one.where}: {one.variable} is no setting", fix=fix)
+    sources = setting.sources if setting else PRIVATE
+    if one.source not in sources:
+        raise RalphError(f"{one.where}: {one.variable} {_BELONGS[sources]}")
+    of_command_line, of_template = one.source is Source.COMMAND_LINE, one.source is Source.TEMPLATE
+    if not setting or not (text or of_command_line):
+        return
+    if "\0" in text:
+        raise RalphError(f"{one.where}: {one.variable} has a NUL byte in it, which no command can take")
+    try:
+        value = setting.parse(text)
+    except ValueError as error:
+        name = "" if of_command_line else f": {one.variable}"
+        raise RalphError(f'{one.where}{name}: "{text}": {error}') from None
+    stronger = settings.said.get(setting.field)
+    if not stronger or (of_template and setting.modes_own and stronger.source > Source.ENVIRONMENT):
+        settings.said[setting.field] = one
+        setattr(settings, setting.field, value)
+    elif of_template and setting.many:
+        setattr(settings, setting.field, getattr(settings, setting.field) + value)

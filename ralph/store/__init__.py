@@ -1,0 +1,1 @@
+"""What ralph keeps outside of the project: the state folder and the journal."""
