@@ -14,7 +14,7 @@ from click.shell_completion import CompletionItem
 from ralph import __version__
 from ralph.errors import RalphError
 from ralph.process import signals
-from ralph.screen.text import attended
+from ralph.screen.text import is_attended
 from ralph.settings import options
 from ralph.words import plain
 
@@ -86,7 +86,7 @@ def main(pace: "Pace | None" = None) -> None:
 
 def _tell(error: RalphError) -> int:
     """Says what is wrong, a line for each; the exit code."""
-    for line in error.message.splitlines() if attended() or not error.for_people else ():
+    for line in error.message.splitlines() if is_attended() or not error.for_people else ():
         click.echo(f"ralph: {plain(line)}", err=True)
     return error.exit_code
 
@@ -102,14 +102,14 @@ def _mend_streams() -> None:
     sys.stdout = open(1, "w", errors="replace", closefd=False)  # noqa: SIM115 - the locale's, to the end
 
 
-def _verb(where: str, meaning: str, *params: click.Parameter, **more: Any) -> click.Command:
-    """A function of that name in that module, which only it loads. With the options of a run it gets what they ask."""
-    module, _, name = where.rpartition(".")
+def _verb(name: str, where: str, meaning: str, *params: click.Parameter, **more: Any) -> click.Command:
+    """The verb of that name, which loads its function. With the options of a run that gets what they ask."""
+    module, _, function = where.rpartition(".")
 
     def call(**said: Any) -> Any:
         if "requirements" in said:
             said = {"asked": options.asked(said, *click.get_current_context().obj)}
-        return getattr(import_module(module), name)(**said)
+        return getattr(import_module(module), function)(**said)
 
     return click.Command(name, params=[*params, _FOLDER], help=meaning, callback=call, **more)
 
@@ -168,7 +168,8 @@ _CHOICES = ("on", "off", "status", "true", "false", "yes", "no", "1", "0")
 _PROGRESS = _file("if it is not <plan>_PROGRESS.md", "--progress-file")
 _JSON = _flag("for a program", "--json", "as_json")
 _RUN = _verb(
-    "ralph.commands.run.run",
+    "run",
+    "ralph.commands.run.start_run",
     "ralph PLAN [MODE] [MAX_ITERATIONS] [OPTIONS] [-- ARGUMENTS FOR THE AGENT] works through PLAN.",
     *options.OF_A_RUN,
     _flag("print a line per iteration, wait and run, and no more", "-q", "--quiet"),
@@ -179,7 +180,8 @@ _RUN = _verb(
 )
 _VERBS = [
     _verb(
-        "ralph.commands.status.status",
+        "status",
+        "ralph.commands.status.print_status",
         """How it stands: every plan of this folder in a line, or PLAN with its tasks and last iterations.
 
         Exit codes: 0 done, 3 work remains, 4 a person is needed.
@@ -189,7 +191,8 @@ _VERBS = [
         _JSON,
     ),
     _verb(
-        "ralph.commands.log.log",
+        "log",
+        "ralph.commands.log.print_log",
         """What happened: the iterations of PLAN, a line each; with N, or `last`, what that one said and did.
 
         A dash stands before an iteration that changed nothing.
@@ -205,7 +208,8 @@ _VERBS = [
         _PROGRESS,
     ),
     _verb(
-        "ralph.commands.report.report",
+        "report",
+        "ralph.commands.report.write_report",
         "What PLAN came to, as one HTML file with pictures: tasks, cost, tokens and time by iteration.",
         _PLAN,
         _file("where; `-` is the standard output", "-o", "--output"),
@@ -213,7 +217,8 @@ _VERBS = [
         _PROGRESS,
     ),
     _verb(
-        "ralph.commands.export.export",
+        "export",
+        "ralph.commands.export.print_export",
         """The tasks of PLAN as JSON, with today's statuses; a plan in JSON is printed as it is but for those.
 
         requirements is the form of requirements.json, plan that of implementation_plan.json, prd that of prd.json.
@@ -229,6 +234,7 @@ _VERBS = [
         _PROGRESS,
     ),
     _verb(
+        "rehearse",
         "ralph.commands.rehearsal.rehearsal.rehearse",
         """Without PLAN: plans and builds a sample in a throwaway repository, with a stand-in agent: no key, no network.
 
@@ -240,6 +246,7 @@ _VERBS = [
         _flag("print all that the stand-in says and does", "--verbose"),
     ),
     _verb(
+        "doctor",
         "ralph.commands.doctor.doctor",
         """Whether a run would find what it needs, and what to do about what is missing. Exit code 0 or 1.
 
@@ -250,22 +257,26 @@ _VERBS = [
         _JSON,
     ),
     _verb(
-        "ralph.commands.config.notify",
+        "notify",
+        "ralph.commands.config.send_test_notice",
         "Channels that tell people how it goes: `setup` asks for their settings, `test` tries them.",
         click.Argument(["what"], type=click.Choice(("setup", "test"))),
     ),
     _verb(
-        "ralph.commands.config.config",
+        "config",
+        "ralph.commands.config.auto_commit_setting",
         "Settings for all projects, kept in ~/.ralph.env: `ralph config commit on|off|status`.",
         click.Argument(["what"], type=click.Choice(("commit",)), expose_value=False),
         click.Argument(["choice"], type=click.Choice(_CHOICES), default="status", metavar="[on|off|status]"),
     ),
     _verb(
-        "ralph.commands.config.init",
+        "init",
+        "ralph.commands.config.write_project_settings",
         "Settings for this project, in ./.ralph.env, with the verify command it finds.",
     ),
     _verb(
-        "ralph.commands.mcp.mcp",
+        "mcp",
+        "ralph.commands.mcp.serve_tools",
         """Serves the tasks of PLAN as tools to an agent, over the Model Context Protocol on stdin and stdout.
 
         Needs the extra: pip install 'ralph-sh[mcp]'. With --mcp a run hands them to its agent itself.
@@ -275,7 +286,8 @@ _VERBS = [
         _flag("propose only, and leave the task list as it is", "--propose"),
     ),
     _verb(
-        "ralph.parallel.attempt.attempt",
+        "attempt",
+        "ralph.parallel.attempt.run_attempt",
         "What --jobs starts for each task, wherever that is: a job as JSON on stdin, what came of it on stdout.",
         hidden=True,
     ),

@@ -18,7 +18,7 @@ _FREE_BYTES = 1_000_000
 
 
 @contextlib.contextmanager
-def told(path: str | Path, done: str, *, fix: str = "") -> Iterator[None]:
+def os_errors_as_ralph_errors(path: str | Path, done: str, *, fix: str = "") -> Iterator[None]:
     """In here an error of the system is told with what it hit, and what could not be done with that."""
     try:
         yield
@@ -26,7 +26,7 @@ def told(path: str | Path, done: str, *, fix: str = "") -> Iterator[None]:
         raise RalphError(f"{path}: cannot be {done}: {error.strerror}", 1, fix=fix) from error
 
 
-def replace(path: Path, data: bytes) -> None:
+def replace_file(path: Path, data: bytes) -> None:
     """Atomically puts `data` where `path` leads, whoever reads it sees the old bytes or the new, never half.
 
     Keeps the mode and owner of an existing file. Raises OSError and leaves the file alone.
@@ -36,7 +36,7 @@ def replace(path: Path, data: bytes) -> None:
         new.rename(target)
 
 
-def overwrite(path: str | Path, data: bytes) -> None:
+def overwrite_file(path: str | Path, data: bytes) -> None:
     """Writes one of ralph's own files in place; a link there is none of ralph's, and goes."""
     if os.path.islink(path):  # noqa: PTH114 - twice an iteration, and Path takes thrice as long
         os.unlink(path)  # noqa: PTH108 - same
@@ -73,7 +73,7 @@ def replace_unchanged(path: Path, seen: bytes, data: bytes) -> bool:
     return False
 
 
-def sweep(path: Path) -> None:
+def remove_leftovers(path: Path) -> None:
     """Removes what a ralph that was killed left half written beside the file."""
     target = Path(os.path.realpath(path))
     with contextlib.suppress(OSError):
@@ -110,7 +110,7 @@ def _written_beside(target: Path, data: bytes) -> Iterator[Path]:
         new.unlink(missing_ok=True)
 
 
-def held(path: Path | str, last_bytes: int = 0) -> bytes:
+def read_or_empty(path: Path | str, last_bytes: int = 0) -> bytes:
     """What a file holds, or its end alone; nothing where it is missing or cannot be read."""
     if is_file(path):
         with contextlib.suppress(OSError), open(path, "rb") as file:  # noqa: PTH123 - Path takes thrice as long
@@ -145,7 +145,7 @@ def state_home() -> Path:
     return (Path(base) if base.startswith("/") else Path.home() / ".local" / "state") / "ralph"
 
 
-def data(folder: str) -> Path:
+def data_folder(folder: str) -> Path:
     """The built-in `prompts` or `notify` folder: inside the package in a wheel, at the top level in a checkout."""
     here = Path(__file__).parent
     packaged = here / "data" / folder

@@ -15,7 +15,7 @@ def plain(text: str) -> str:
     return _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", _COLOURS.sub("", text))
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """`2s`, `6m12s`, `1h02m`."""
     whole = round(seconds)
     if whole < 60:
@@ -25,32 +25,32 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
 
 
-def stamp() -> str:
+def timestamp() -> str:
     """The time now, as ralph writes it into files for people."""
     return time.strftime("%Y-%m-%d %H:%M:%S")
 
 
-def moment(at: float, now: float) -> str:
+def format_moment(at: float, now: float) -> str:
     """`03:10`, with the date when that is not within a day."""
     return time.strftime("%H:%M" if abs(at - now) < 86_400 else "%Y-%m-%d %H:%M", time.localtime(at))
 
 
-def since(at: float, now: float) -> str:
+def format_age(at: float, now: float) -> str:
     """`12s ago`, `5h02m ago`; the date when that is more than a day."""
-    return f"{duration(max(0.0, now - at))} ago" if now - at < 86_400 else moment(at, now)
+    return f"{format_duration(max(0.0, now - at))} ago" if now - at < 86_400 else format_moment(at, now)
 
 
-def counted(number: int, what: str) -> str:
+def plural(number: int, what: str) -> str:
     """`1 commit`, `2 commits`."""
     return f"{number} {what}" + ("" if number == 1 else "s")
 
 
-def usd(cost: float, *, at_least: bool = False) -> str:
+def format_usd(cost: float, *, at_least: bool = False) -> str:
     """`$0.41`, `≥ $0.41` for a lower bound."""
     return f"{'≥ ' if at_least else ''}${cost:.2f}"
 
 
-def shortened(text: str, most: int, *, end: bool = False) -> str:
+def shorten(text: str, most: int, *, end: bool = False) -> str:
     """At most so many characters of it: how it begins, or how it ends; `…` stands for what is missing."""
     if len(text) <= most:
         return text
@@ -62,12 +62,12 @@ def one_line(text: str, most: int) -> str:
     first, *more = [" ".join(line.split()) for line in text.split("\n") if line.strip()] or [""]
     parts = [first, *more]
     while more and len(" / ".join(parts)) > most:
-        parts = [shortened(first, most // 2), "…", *more]
+        parts = [shorten(first, most // 2), "…", *more]
         del more[0]
-    return shortened(" / ".join(parts), most)
+    return shorten(" / ".join(parts), most)
 
 
-def named(names: Sequence[str], most: int = 5) -> str:
+def join_names(names: Sequence[str], most: int = 5) -> str:
     """The first of them, and how many more there are."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")

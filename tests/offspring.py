@@ -1,4 +1,4 @@
-"""Processes that a test's agent starts, known by the pid they write down however they hide; and the keeper of a run.
+"""Processes that a test's agent starts, known by the pid they write down however they hide; and a run's supervisor.
 
 The marks of conftest.py are in the environment; these may have cleaned theirs.
 """
@@ -51,8 +51,8 @@ class Offspring:
         return [file.name for file in files if alive(int(file.read_text()))]
 
 
-def keeper_of(ralph: int) -> int:
-    """The pid of this ralph's keeper, once it is there: its oldest child in a session of its own that is ralph as well.
+def supervisor_of(ralph: int) -> int:
+    """The pid of this ralph's supervisor, once it is there: its oldest child in a session of its own that is ralph.
 
     A program of ralph's own looks the same for the moment before it is one, but is younger.
     """

@@ -49,8 +49,8 @@ def test_what_the_agent_did_is_its_tasks_and_what_a_person_did_since_stays(
 def test_where_nobody_could_look_all_counts_as_the_iterations_is_said_and_kept(project: Project, agent: Agent) -> None:
     """Also where the agent had ended by then, and ralph had seen what it did; then nothing more is its own."""
     wants(project, "- [ ] one: The first\n")
-    pids = "keeper=$(ps -o ppid= -p $PPID); ralph=$(ps -o ppid= -p $keeper)"
-    both = runs(f"{pids}; kill -STOP $ralph; kill -9 $keeper; kill -9 $ralph")  # or one hears of the other's end
+    pids = "supervisor=$(ps -o ppid= -p $PPID); ralph=$(ps -o ppid= -p $supervisor)"
+    both = runs(f"{pids}; kill -STOP $ralph; kill -9 $supervisor; kill -9 $ralph")  # or one hears of the other's end
     agent.story(tries(writes("early.txt", "1"), both), tries(writes("one.txt", "1")))
     dies(project, "--strict")
     project.does("echo mine > mine.txt")

@@ -8,7 +8,7 @@ from ralph.agent import command
 from ralph.agent.turn import Outcome
 from ralph.settings.table import Settings
 
-rule = command.chosen(Settings())[0].rule
+rule = command.choose_agents(Settings())[0].rule
 
 MEANS = {
     "You\u2019ve hit your session limit ∙ resets 10:24am (Europe/Madrid)": Outcome.LIMIT,

@@ -10,7 +10,7 @@ from stories import Act, Agent, api_retry, init, marks, prints, raw, result, say
 from ralph.agent import command
 from ralph.agent.stream import Stream
 from ralph.agent.turn import Outcome
-from ralph.process.keeper import Ended
+from ralph.process.supervisor import Ended
 from ralph.settings.table import Settings
 
 
@@ -131,9 +131,9 @@ def test_what_an_agent_prints_comes_to(name: str) -> None:
     stream = Stream(lambda _event: None, lambda _line: None, {})
     output = printed.encode(errors="surrogateescape")
     for at in range(0, len(output), 1000):
-        stream.sees(output[at : at + 1000])
-    stream.complains(b"A complaint.\n")
-    turn = stream.turn(command.chosen(Settings())[0], Ended(code=0), None, took_s=1.0, now=0.0)
+        stream.read_output(output[at : at + 1000])
+    stream.read_errors(b"A complaint.\n")
+    turn = stream.to_turn(command.choose_agents(Settings())[0], Ended(code=0), None, took_s=1.0, now=0.0)
     assert (turn.outcome, turn.said) == (outcome, said)
     if name in TELL_FIGURES:
         assert (turn.tokens, turn.cost_usd) == TELL_FIGURES[name]

@@ -12,9 +12,9 @@ from http_server import Answer, Server
 from ralph_driver import executable
 
 from ralph.errors import RalphError
-from ralph.notify.channels import Channel, Notice, configured, deliver, filled, load
+from ralph.notify.channels import Channel, Notice, configured_channels, deliver_notice, fill_templates, load_channel
 
-BUILT_IN = load()
+BUILT_IN = load_channel()
 STARTED = Notice("started", "Ralph Started", "Plan: feature\nMode: build")
 MARKUP = Notice("started", "a*b_c\n& <d> ", "```\n@everyone <b>&amp;`")
 SECRET = "/services/T00000000/B00000000/abcdefghijklmnopqrstuvwx"
@@ -38,7 +38,7 @@ def own(home: Path, text: str, name: str = "own") -> Channel:
     folder = home / ".ralph" / "notify"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{name}.toml").write_text(text)
-    return load()[name]
+    return load_channel()[name]
 
 
 PLATFORMS = r"""
@@ -72,7 +72,7 @@ def test_a_platform_gets_what_it_expects_and_shows_markup_instead_of_obeying_it(
     values, _, sent = platform.partition("\n")
     channel, *words = values.replace("URL/", server.url("/")).split()
     settings = dict(word.split("=", 1) for word in words)
-    assert deliver(BUILT_IN[channel], MARKUP, settings) == ""
+    assert deliver_notice(BUILT_IN[channel], MARKUP, settings) == ""
     path, _, body = sent.replace("'", "\N{MODIFIER LETTER GRAVE ACCENT}").partition(" ")
     (asked,) = server.received
     got = json.loads(asked.body) if asked.headers["Content-Type"] == "application/json" else asked.body.decode()
@@ -101,7 +101,7 @@ def test_an_answer_is_a_success_or_a_failure_that_is_told_without_secrets(server
     if not answers:
         server.go.clear()
     values = {"RALPH_SLACK_WEBHOOK_URL": server.url(SECRET)}
-    told = deliver(BUILT_IN["slack"], STARTED, values, timeout_s=3 if answers else 0.5)
+    told = deliver_notice(BUILT_IN["slack"], STARTED, values, timeout_s=3 if answers else 0.5)
     assert (told.removeprefix(server.host)[: len(failure) or None], len(server.received)) == (failure, tries)
     assert ("abcdef" in told, "T0000" in told, told.isprintable(), len(told) <= 250) == (False, False, True, True)
 
@@ -109,13 +109,13 @@ def test_an_answer_is_a_success_or_a_failure_that_is_told_without_secrets(server
 def test_of_a_secret_that_begins_as_another_no_rest_is_told() -> None:
     names = ("RALPH_KEY", "RALPH_LONG_KEY")
     channel = Channel(Path("mine.toml"), "mine", needs=names, secret=names, command=["/nowhere/{{ RALPH_LONG_KEY }}"])
-    told = deliver(channel, STARTED, {"RALPH_KEY": "abcdefghij", "RALPH_LONG_KEY": "abcdefghij-and-more"})
+    told = deliver_notice(channel, STARTED, {"RALPH_KEY": "abcdefghij", "RALPH_LONG_KEY": "abcdefghij-and-more"})
     assert "'/nowhere/***'" in told
 
 
 def test_a_program_gets_the_notice_as_it_is_and_its_failure_counts_where_its_channel_says_so(home: Path) -> None:
     def tell(channel: str, program: str, notice: Notice, timeout_s: float = 15) -> str:
-        return deliver(BUILT_IN[channel], notice, {BUILT_IN[channel].needs[0]: program}, timeout_s=timeout_s)
+        return deliver_notice(BUILT_IN[channel], notice, {BUILT_IN[channel].needs[0]: program}, timeout_s=timeout_s)
 
     program = executable(home / "my notify", f"printf '%s|' $# \"$@\" >'{home}/got'\nexit 3")
     nasty = "$(touch PWNED) `touch PWNED`; {{ 7 * 7 }} -n 'x\" \\n \x1b[2J\0"
@@ -140,10 +140,10 @@ def test_a_channel_of_ones_own_is_added_or_replaces_one_and_may_nest_its_json(se
         'json = {parts = ["{{ title }}", 1, {deep = "{{ event }}", none = "{{ \'\' }}"}], loud = false}\n',
     )
     (home / ".ralph" / "notify" / "notes.txt").write_text("no channel")
-    assert (set(load()), load()["slack"].needs) == ({*BUILT_IN, "own"}, ["RALPH_PAGER"])
+    assert (set(load_channel()), load_channel()["slack"].needs) == ({*BUILT_IN, "own"}, ["RALPH_PAGER"])
     values = {"RALPH_TELEGRAM_BOT_TOKEN": "1:x", "RALPH_PAGER": "", "RALPH_OWN_URL": server.url()}
-    assert [one.name for one in configured(values)] == ["own"], "on is what has all it needs"
-    assert deliver(channel, STARTED, values) == ""
+    assert [one.name for one in configured_channels(values)] == ["own"], "on is what has all it needs"
+    assert deliver_notice(channel, STARTED, values) == ""
     (request,) = server.received
     assert (request.command, "X-None" in request.headers) == ("PUT", False)
     assert json.loads(request.body) == {"parts": ["Ralph Started", 1, {"deep": "started"}], "loud": False}
@@ -158,7 +158,7 @@ def test_a_mistake_in_a_channel_of_ones_own_is_told(home: Path) -> None:
         "url = \"{{ ''.__class__ }}\"": "SecurityError: ",
         'method = "PUT"': "own.toml: TypeError: ",
     }.items():
-        assert failure in deliver(own(home, f"[request]\n{request}\n"), STARTED, {}, timeout_s=0.5)
+        assert failure in deliver_notice(own(home, f"[request]\n{request}\n"), STARTED, {}, timeout_s=0.5)
     for text, complaint in {"needs = RALPH_X": "line 1", 'need = ["RALPH_X"]': "keyword argument 'need'"}.items():
         with pytest.raises(RalphError, match=f"^{home}/.ralph/notify/own.toml: is no channel file: .*{complaint}"):
             own(home, text)
@@ -169,7 +169,7 @@ def test_a_long_text_is_cut_where_its_platform_would_refuse_it(text: str) -> Non
     def sent(channel: str) -> Any:
         one = BUILT_IN[channel]
         variables = dict.fromkeys(one.names, "x") | Notice("progress", text * 5000, text * 5000).variables
-        return filled(one.request, variables)
+        return fill_templates(one.request, variables)
 
     assert 3800 <= len(html.unescape(re.sub("<.*?>", "", sent("telegram")["json"]["text"]))) <= 4096
     assert 1500 <= len(sent("discord")["json"]["content"]) <= 2000

@@ -294,9 +294,9 @@ def test_the_end_of_the_coordinator_is_the_end_of_all_and_the_next_start_begins_
         assert ("[~]" in project.progress_text) == (which == signal.SIGKILL)
         running = begins()
 
-    running.signal(signal.SIGSTOP)  # and now the keepers, too, as when memory runs out
-    keepers = subprocess.run(["ps", "--ppid", str(running.pid), "-o", "pid="], capture_output=True, check=True)
-    kill([*map(int, keepers.stdout.split()), running.pid])
+    running.signal(signal.SIGSTOP)  # and now the supervisors, too, as when memory runs out
+    supervisors = subprocess.run(["ps", "--ppid", str(running.pid), "-o", "pid="], capture_output=True, check=True)
+    kill([*map(int, supervisors.stdout.split()), running.pid])
     running.wait()
     crew.does()
     assert "sleep 3600" in crew.works(), "ended what the run before left running"

@@ -8,8 +8,8 @@ import requests  # noqa: F401 - first imported under another test's filters, its
 from http_server import Answer, Server
 from ralph_driver import executable
 
-from ralph.process.programs import call
-from ralph.run.criteria import CommandRun, Criterion, check, in_one_browser, parse
+from ralph.process.programs import call_program
+from ralph.run.criteria import CommandRun, Criterion, check_criterion, in_one_browser, parse_criterion
 
 
 @pytest.fixture(autouse=True)
@@ -21,12 +21,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def shell(command: str) -> CommandRun:
-    done = call(["sh", "-c", f"exec 2>&1\n{command}"], timeout_s=30)
+    done = call_program(["sh", "-c", f"exec 2>&1\n{command}"], timeout_s=30)
     return CommandRun(done.code, f"exited with {done.code}", done.stdout.decode())
 
 
 def checked(one: str | Criterion, base_url: str = "") -> CommandRun:
-    came = check(parse(one) if isinstance(one, str) else one, base_url=base_url, run=shell)
+    came = check_criterion(parse_criterion(one) if isinstance(one, str) else one, base_url=base_url, run=shell)
     assert came
     assert "\n" not in came.what
     return came
@@ -50,9 +50,12 @@ LINES = {
 
 
 def test_a_line_is_read_as_people_write_it() -> None:
-    assert {line: parse(line).said for line in LINES} == LINES
-    assert parse('agent-browser: click "Save - all" - a - b').said["command"] == "agent-browser click 'Save - all'"
-    assert parse("agent-browser: fill '#a' '' — it's done").said["command"] == "agent-browser fill '#a' ''"
+    assert {line: parse_criterion(line).said for line in LINES} == LINES
+    assert (
+        parse_criterion('agent-browser: click "Save - all" - a - b').said["command"]
+        == "agent-browser click 'Save - all'"
+    )
+    assert parse_criterion("agent-browser: fill '#a' '' — it's done").said["command"] == "agent-browser fill '#a' ''"
     assert checked("The  code is clean") == CommandRun(0, "not machine-checked, nobody looked: The code is clean")
 
 
@@ -60,10 +63,10 @@ def test_a_command_ends_as_it_should() -> None:
     assert checked("Run `exit 3` - exits with code 3") == CommandRun(0, "Run `exit 3` exited with 3")
     what = "Run `echo so; exit 1` exited with 1, and should have exited with 0"
     assert checked("Run `echo so; exit 1` - exits with code 0") == CommandRun(1, what, "so\n")
-    endless, late = parse("Run `a` - exits with code 0"), CommandRun(None, "had not ended after 2s")
-    came = check(endless, base_url="", run=lambda _: late)
+    endless, late = parse_criterion("Run `a` - exits with code 0"), CommandRun(None, "had not ended after 2s")
+    came = check_criterion(endless, base_url="", run=lambda _: late)
     assert came == CommandRun(1, "Run `a` had not ended after 2s, and should have exited with 0")
-    assert check(endless, base_url="", run=lambda _: None) is None, "a signal is no answer"
+    assert check_criterion(endless, base_url="", run=lambda _: None) is None, "a signal is no answer"
 
 
 OUT = "leads out of the project; write it"
@@ -117,9 +120,9 @@ def test_actions_in_a_row_share_a_browser_and_end_at_the_first_that_fails(
     script = executable(tmp_path / "bin" / "agent-browser", logs)
     monkeypatch.setenv("PATH", f"{script.parent}:{os.environ['PATH']}")
     said = ("open /login - shows it", 'click "Sign in; $(touch x) & go"', "click Broken - well", "click Next")
-    actions = [parse(f"agent-browser: {one}") for one in said]
-    together = in_one_browser([*actions, parse("File `x` exists"), actions[0]])
-    assert together[1:] == [parse("File `x` exists"), actions[0]]
+    actions = [parse_criterion(f"agent-browser: {one}") for one in said]
+    together = in_one_browser([*actions, parse_criterion("File `x` exists"), actions[0]])
+    assert together[1:] == [parse_criterion("File `x` exists"), actions[0]]
     came = checked(together[0])
     assert "agent-browser click Broken && agent-browser click Next` exited with 1" in came.failed
     assert (tmp_path / "log").read_text() == "open|/login|click|Sign in; $(touch x) & go|click|Broken|"

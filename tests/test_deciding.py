@@ -8,8 +8,8 @@ import pytest
 
 from ralph.agent.turn import Commits, Outcome, Turn
 from ralph.plan.progress import Progress, parse
-from ralph.run.judge import Iteration, judge, tallied, wait_s
-from ralph.run.verdict import Tally, one_try, verdict
+from ralph.run.judge import Iteration, add_to_tally, judge_iteration, wait_s
+from ralph.run.verdict import Tally, stop_reason, tally_after_breaker
 from ralph.settings.table import Settings
 
 USUAL = Settings()
@@ -62,14 +62,14 @@ def iteration(before: str = A, after: str = A, turn: Turn = OK, *changed: str) -
 def test_what_the_file_says_or_what_happened_may_stop_a_run(
     text: str, tally: dict[str, Any], settings: dict[str, Any], words: str
 ) -> None:
-    stop = verdict(says(text), Tally(**tally), Settings(**settings))
+    stop = stop_reason(says(text), Tally(**tally), Settings(**settings))
     assert bool(stop) == bool(words)
     assert (f"{stop.reason.label}: {stop.why}" if stop else "").startswith(words)
 
 
 def test_done_is_refused_for_all_that_speaks_against_it_and_finished_tasks_may_be_tidied_away() -> None:
     left = "- [!] a; - [ ] c; - [ ] d; - [ ] e; RALPH_DONE; RALPH_BLOCKED: x"
-    assert judge(iteration("- [x] z; - [ ] a; - [ ] b", left, FAILED), Tally(), USUAL).refused == (
+    assert judge_iteration(iteration("- [x] z; - [ ] a; - [ ] b", left, FAILED), Tally(), USUAL).refused == (
         '4 tasks are not ticked: "a", "c", "d" and 1 more',
         "RALPH_BLOCKED stands there, too",
         '1 task is gone without being ticked, now put back: "b"',
@@ -82,10 +82,10 @@ def ends(story: Sequence[Iteration], settings: Settings, now: Tally) -> str:
     log = list[str]()
     elapsed_s = 0.0
     for one in story:
-        judged = judge(one, now, settings)
-        now = tallied(now, judged)
+        judged = judge_iteration(one, now, settings)
+        now = add_to_tally(now, judged)
         file = says("") if judged.refused else judged.after
-        if stop := judged.ended or verdict(file, now, settings, elapsed_s):
+        if stop := judged.ended or stop_reason(file, now, settings, elapsed_s):
             return " ".join([*log, f"{now.iterations}:", stop.reason.label])
         if judged.again:
             seconds = wait_s(one.turn, repeats=now.repeats - 1, now=START + elapsed_s)
@@ -137,4 +137,4 @@ LAST_CHANCE = Settings(max_iterations=1, max_failures=1, max_stalls=1)
 def test_how_a_run_ends_also_after_a_block_which_leaves_one_try(
     opened: str, story: Sequence[Iteration], settings: Settings, end: str
 ) -> None:
-    assert ends(story, settings, one_try(opened, settings)) == end
+    assert ends(story, settings, tally_after_breaker(opened, settings)) == end

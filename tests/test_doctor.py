@@ -12,7 +12,7 @@ from ralph_driver import Project, everything_in, executable
 from real_agents import AS_ROOT, Play
 from tmux import lines_only
 
-from ralph.screen.text import columns
+from ralph.screen.text import display_width
 
 SECRET = "s3cr3t-never-to-be-seen"
 
@@ -165,7 +165,9 @@ def test_it_says_a_line_for_each_subject_the_worst_last_and_writes_nothing(patie
     person = patient.ralph_tty("doctor", "feature.md")
     assert (person.code, "\x1b[33m!\x1b[0m notices " in person.stdout) == (0, True), person.text
     lines = lines_only(person.stdout).splitlines()
-    assert all(columns(line) <= 80 for line in lines if "cd /" not in line), "a command is not broken, to be copied"
+    assert all(display_width(line) <= 80 for line in lines if "cd /" not in line), (
+        "a command is not broken, to be copied"
+    )
     assert "! notices     no channel is set up: nobody hears how a run ends" in lines
     assert "\x1b" not in patient.ralph_tty("doctor", env={"NO_COLOR": "1"}).stdout
 

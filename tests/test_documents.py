@@ -10,7 +10,7 @@ import pytest
 from ralph_driver import CHECKOUT
 
 from ralph import cli, files
-from ralph.notify.channels import load
+from ralph.notify.channels import load_channel
 from ralph.plan import tasks
 from ralph.process.lock import LOCKED
 from ralph.run import tasklist
@@ -18,7 +18,7 @@ from ralph.run.verdict import Reason
 from ralph.settings.table import BY_VARIABLE, TABLE, Settings
 
 PAGES = {file.name: file.read_text("utf-8") for file in [CHECKOUT / "README.md", *(CHECKOUT / "docs").glob("*.md")]}
-CHANNELS = {name: one for name, one in load().items() if one.path.is_relative_to(files.data("notify"))}
+CHANNELS = {name: one for name, one in load_channel().items() if one.path.is_relative_to(files.data_folder("notify"))}
 CHANNEL_SETTINGS = [name for channel in CHANNELS.values() for name in channel.names]
 CONTROL_WORDS = {"RALPH_DONE", "RALPH_BLOCKED", "RALPH_STOP"}
 NO_SETTINGS = {"RALPH_NAME", "RALPH_TESTS_NO_SKIP", "RALPH_TESTS_LONG", "RALPH_PORT", *CONTROL_WORDS}
@@ -105,8 +105,8 @@ def test_the_exit_codes_are_those_of_the_code_and_the_control_words_are_explaine
 def test_the_sample_of_a_task_list_is_one_that_strict_mode_takes(page: str) -> None:
     (sample,) = re.findall(r"```\n(- \[x\] db-01.*?)```", PAGES[page], re.DOTALL)
     text = f"# Tasks\n\n{sample}".encode()
-    tasklist.check(text, page, Settings(criteria="strict"))
-    selected = tasks.select(tasks.read(text))
+    tasklist.check_tasks(text, page, Settings(criteria="strict"))
+    selected = tasks.select_next(tasks.read_tasks(text))
     assert (selected.id if selected else "") == "auth-01", "auth-02 waits for it, whatever its priority"
 
 

@@ -48,7 +48,7 @@ def test_a_file_gets_todays_statuses_and_every_other_byte_stays() -> None:
         for old, new in changes.items():
             assert old in text
             wanted = wanted.replace(old, new)
-        assert taskjson.updated(read(text), of(listed)) == wanted
+        assert taskjson.with_statuses(read(text), of(listed)) == wanted
 
 
 def test_in_markdown_only_the_block_changes_and_new_tasks_come_last_in_the_form_of_the_others(project: Project) -> None:
@@ -101,8 +101,8 @@ def test_whatever_the_words_they_are_tasks_and_any_form_says_the_same(form: str)
         for place, said in enumerate(WORDS)
     ]
     imported = read(json.dumps(listed))
-    file = progress.with_tasks(progress.fresh("p", "p.json", "now"), imported.lines())
-    assert tasks.lines(tasks.read(file)) == imported.lines()
+    file = progress.with_tasks(progress.new_progress_text("p", "p.json", "now"), imported.lines())
+    assert tasks.task_lines(tasks.read_tasks(file)) == imported.lines()
     assert set(progress.parse(file).words) == {"Plan", "Started", "IN_PROGRESS"}
     other = read(json.dumps(export.converted(imported.tasks, form)))
     assert (other.form, other.lines()) == (form, imported.lines())

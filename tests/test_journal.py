@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ralph.store import journal
-from ralph.store.journal import append
+from ralph.store.journal import append_line
 
 
 def line(**more: Any) -> dict[str, Any]:
@@ -20,7 +20,7 @@ NEW = line(iteration=3, message="after it")
 @pytest.fixture
 def begun(tmp_path: Path) -> Path:
     """A journal with one record."""
-    append(tmp_path / "state" / "journal.jsonl", line(iteration=1, message="fine"))
+    append_line(tmp_path / "state" / "journal.jsonl", line(iteration=1, message="fine"))
     return tmp_path / "state" / "journal.jsonl"
 
 
@@ -35,7 +35,7 @@ def test_a_power_loss_at_any_byte_costs_the_line_it_hit_and_no_other(begun: Path
     for cut in range(len(torn) + 1):
         begun.write_bytes(before + torn[:cut])
         assert numbers(begun) == [1, 2][: 1 + (cut == len(torn))], f"torn after {cut} bytes"
-        append(begun, NEW)
+        append_line(begun, NEW)
         assert numbers(begun) == [1, *([2] if cut >= len(torn) - 1 else []), 3], f"torn after {cut} bytes"
 
 
@@ -49,30 +49,30 @@ def test_what_is_no_record_is_skipped_and_nonsense_in_one_left_out(begun: Path) 
     odd = [line(timestamp="soon"), line(run=7), line(iteration=4, cost_usd="x", input=10**16, message=["x"])]
     with begun.open("ab") as file:
         file.writelines([*noise, *(json.dumps(one).encode() + b"\n" for one in odd)])
-    append(begun, line(iteration=5, message="a\nb\u2028c\x85 🚀 caf\udce9"))
+    append_line(begun, line(iteration=5, message="a\nb\u2028c\x85 🚀 caf\udce9"))
     assert numbers(begun) == [1, 3, 4, 5]
     assert [one.message for one in journal.read(begun)[2:]] == ["", "a\nb\u2028c\x85 🚀 caf?"]
-    sums = journal.sums(journal.read(begun))
+    sums = journal.sum_up(journal.read(begun))
     assert (sums.cost_usd, sums.input) == (None, 0)
 
 
 def test_a_large_journal_keeps_its_newer_half_and_the_sums_of_all(begun: Path) -> None:
-    journal.rotate(begun)
+    journal.rotate_journal(begun)
     assert numbers(begun) == [1]
     begun.write_bytes(b"x" * 5_000_000)
-    journal.rotate(begun)
+    journal.rotate_journal(begun)
     assert begun.stat().st_size == 5_000_000, "what is no journal is left alone"
     costs: dict[str, Any] = {"cost_usd": 0.5, "input": 7, "commits": 2, "duration_s": 1.5}
     lines = [json.dumps(line(iteration=number, message="x" * 2_400, **costs)) for number in range(1, 1_801)]
     begun.write_text("\n".join(lines) + "\n")
     for _ in range(2):
-        before, read_to = journal.sums(journal.read(begun)), begun.stat().st_size
-        journal.rotate(begun)
+        before, read_to = journal.sum_up(journal.read(begun)), begun.stat().st_size
+        journal.rotate_journal(begun)
         found = journal.read(begun)
-        sums = journal.sums(found)
+        sums = journal.sum_up(found)
         names = ("iterations", "cost_usd", "input", "commits", "duration_s")
         assert [getattr(sums, name) for name in names] == [getattr(before, name) for name in names]
         assert (found[0].event, found[-1].iteration, len(found) < 1_200) == ("sums", 1_800, True)
-        assert journal.since(begun, read_to)[0] == [], "who follows it sees nothing twice"
+        assert journal.read_since(begun, read_to)[0] == [], "who follows it sees nothing twice"
         with begun.open("a") as file:
             file.writelines(f"{one}\n" for one in lines[-1:] * 1_200)

@@ -37,7 +37,7 @@ from ralph.plan.progress import parse
 from ralph.run.controllers import Controller
 from ralph.run.notices import status_line
 from ralph.run.verdict import Tally
-from ralph.screen.text import columns
+from ralph.screen.text import display_width
 from ralph.screen.view import View
 from ralph.settings.table import Settings
 
@@ -319,7 +319,7 @@ def test_of_the_figures_in_the_status_line_as_many_are_shown_as_fit() -> None:
     view = View(lambda _line: None)
     stream = view.begin()
     view.heard_at -= 60
-    stream.sees(json.dumps(tool("Bash", command="pytest -q tests/test_greeting.py")).encode() + b"\n")
+    stream.read_output(json.dumps(tool("Bash", command="pytest -q tests/test_greeting.py")).encode() + b"\n")
     view.heard_at -= 12
     tally = Tally(iterations=6, cost_usd=3.41)
     file = SimpleNamespace(path=Path("none"), last=parse(progress_text(*["x done"] * 3, *["open"] * 12).encode()))
@@ -331,4 +331,4 @@ def test_of_the_figures_in_the_status_line_as_many_are_shown_as_fit() -> None:
 
 def test_a_text_takes_as_many_columns_as_a_terminal_gives_it() -> None:
     for text in ("plain", "日本a", "\uff37\uff29a", "e\u0301tude", "a\u200bbcd\u200de", "☁\ufe0fabc", "…·▸⎿✗"):
-        assert columns(text) == 5, text
+        assert display_width(text) == 5, text

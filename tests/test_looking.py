@@ -9,7 +9,7 @@ import pytest
 from ralph_driver import Project, eventually, everything_in, executable, leaping, paced, progress_text
 from stories import LIMIT, Agent, at_limit, fails, marks, prints, runs, says, step, tool, tool_result, waits_for, writes
 
-from ralph.screen.text import columns
+from ralph.screen.text import display_width
 
 
 @pytest.fixture
@@ -164,7 +164,7 @@ def test_a_folder_has_a_line_for_each_plan_and_what_is_gone_or_never_was_is_miss
     listed = night.ralph_tty("status").stdout
     told = [line.split()[:2] for line in listed.splitlines()]
     assert told == [["auth", "done"], ["e\ufffd[2J", "new"], ["feature", "unreadable"], ["夜の計画", "blocked"]]
-    assert max(map(columns, listed.splitlines())) == 80, "on a terminal each line stays one"
+    assert max(map(display_width, listed.splitlines())) == 80, "on a terminal each line stays one"
     assert "\x1b" not in listed + night.ralph_tty("status", "e\x1b[2J").stdout
 
 

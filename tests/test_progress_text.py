@@ -16,7 +16,7 @@ from test_tasks import words
 
 from ralph.plan import progress
 from ralph.plan.progress import Progress, harmless_output, parse
-from ralph.plan.progress.reading import BOM, blocks
+from ralph.plan.progress.reading import BOM, split_blocks
 
 TEXT = progress_text("one").encode()
 
@@ -70,7 +70,7 @@ def test_tasks_are_counted_as_people_mean_them(text: str, count: str) -> None:
 )
 def test_open_tasks_that_are_gone_are_missed(before: str, after: str, gone: str) -> None:
     was, now = (parse(progress_text(*tasks.split("|")).encode()) for tasks in (before, after))
-    assert "|".join(task.text for task in progress.vanished(was, now)) == gone
+    assert "|".join(task.text for task in progress.vanished_tasks(was, now)) == gone
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_refusal_says_why_and_what_was_put_into_it_stays() -> None:
     shorter = refused.replace(b">     FAILED test_login\n", b"")
     assert progress.without_refusal(shorter + b"    Port 81.\n") == TEXT + b"    Port 81.\n"
     for half in ("half an emoji: \ud83d", "caf\udce9"):  # programs that count in UTF-16 cut a character in its middle
-        assert parse(progress.blocked(TEXT, half)).blocked_by_ralph
+        assert parse(progress.with_block(TEXT, half)).blocked_by_ralph
         assert parse(progress.with_refusal(TEXT, [half])).tasks == parse(TEXT).tasks
 
 
@@ -152,8 +152,8 @@ def ended(text: bytes) -> bytes:
 def others(text: bytes, kind: bytes) -> bytes:
     """All but the lines of that kind that count, outside of code."""
     text = ended(text)
-    lines = [line for line in blocks(text).lines if re.fullmatch(rb" {0,3}(%b)\s*" % kind, line.body)]
-    return progress.spliced(text, [(line.start, line.end, b"") for line in lines])
+    lines = [line for line in split_blocks(text).lines if re.fullmatch(rb" {0,3}(%b)\s*" % kind, line.body)]
+    return progress.splice(text, [(line.start, line.end, b"") for line in lines])
 
 
 def meaning(text: bytes) -> Progress:
@@ -171,7 +171,7 @@ EDITS: dict[str, tuple[Any, bytes, Any]] = {
         VERIFIED,
         lambda was, now: was.done == bool(now.verified),
     ),
-    "not verified": (partial(progress.without, word="Verified"), VERIFIED, lambda _, now: not now.verified),
+    "not verified": (partial(progress.without_lines, word="Verified"), VERIFIED, lambda _, now: not now.verified),
     "no block": (progress.without_own_block, rb"RALPH_BLOCKED:\s*ralph: .*", lambda _, now: not now.blocked_by_ralph),
     "spent": (partial(progress.with_spent, spent_usd=12.5), b"Spent:.*", lambda _, now: now.spent_usd == 12.5),
 }

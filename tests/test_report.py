@@ -54,9 +54,9 @@ def made(lines: list[dict[str, Any]], text: str = "", *, name: str = "feature", 
         plan=Plan(name=name, path=Path("feature.md"), progress_path=Path("feature_PROGRESS.md")),
         standing=Standing("stopped", why),
         progress=progress.parse(text.encode()) if text else None,
-        records=journal.records(lines),
+        records=journal.parse_records(lines),
     )
-    return report.page(seen, BEGAN + 9999.0).decode()
+    return report.render_page(seen, BEGAN + 9999.0).decode()
 
 
 def heights(page: str, title: str, kind: str) -> list[float]:

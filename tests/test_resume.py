@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from offspring import Offspring, keeper_of
+from offspring import Offspring, supervisor_of
 from ralph_driver import Project, Run, Running, alive, eventually, is_free, progress_text
 from stories import Agent, edits, fails, hangs, init, marks, raw, runs, says, starts, step, tool, waits_for, writes
 from test_signals import BUILD
@@ -17,10 +17,10 @@ LOCK = ".git/index.lock"
 
 
 def dies(running: Running) -> None:
-    """kill -9 of ralph and of its keeper, as when memory runs out; nobody is left to end the agent."""
-    keeper = keeper_of(running.pid)
-    running.signal(signal.SIGSTOP)  # or it would hear of its keeper's end
-    os.kill(keeper, signal.SIGKILL)
+    """kill -9 of ralph and of its supervisor, as when memory runs out; nobody is left to end the agent."""
+    supervisor = supervisor_of(running.pid)
+    running.signal(signal.SIGSTOP)  # or it would hear of its supervisor's end
+    os.kill(supervisor, signal.SIGKILL)
     running.signal(signal.SIGKILL)
     running.wait()
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from offspring import Offspring, keeper_of
+from offspring import Offspring, supervisor_of
 from ralph_driver import COMMAND, UNHURRIED, Mailbox, Project, Run, Running, alive, eventually, executable, state
 from stories import Act, Agent, hangs, ignores, init, marks, raw, starts, step, waits_for, writes
 
@@ -51,7 +51,7 @@ def hammer(running: Running, which: signal.Signals) -> Run:
 
 
 def goes_on(project: Project) -> None:
-    """The same command, repeated while the keeper still has the lock, finishes the plan."""
+    """The same command, repeated while the supervisor still has the lock, finishes the plan."""
     run = eventually(lambda: None if (run := project.build()).code == LOCKED else run)
     assert run
     assert run.code == 0, run.text
@@ -76,7 +76,7 @@ def test_a_signal_ends_ralph_and_all_that_its_agent_started(
     eventually(lambda: offspring.alive() == ["daemon", "hidden", "server", "tool"])
     eventually(lambda: state(agent.calls[0].pid) == "T")
     before = project.progress.read_bytes()
-    os.kill(keeper_of(run.pid), which)  # as `systemctl stop` and `pkill ralph` do
+    os.kill(supervisor_of(run.pid), which)  # as `systemctl stop` and `pkill ralph` do
     run.signal(which)
     ended = run.wait()
     assert (ended.code, offspring.alive(), alive(agent.calls[0].pid)) == (-which, [], False), ended.text

@@ -57,7 +57,7 @@ OTHER = "- [ ] oth: Another\n"
 ODD = ("-rf", "*.py", "new\nline", ":(top)x", ":!y", " ", 'say "x"', "é", "#x", "back\\slash", "a(b) | c")
 LIES = (ticks("all"), edits("IN_PROGRESS", "RALPH_DONE"))
 KILL = "kill -9 $(ps -o ppid= -p $(ps -o ppid= -p $PPID))"
-"""Of ralph: the parent of the keeper, which is the parent of whoever is the parent."""
+"""Of ralph: the parent of the supervisor, which is the parent of whoever is the parent."""
 
 
 def test_tasks_are_ticked_and_committed_one_by_one_with_what_the_agent_changed(project: Project, agent: Agent) -> None:

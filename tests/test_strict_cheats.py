@@ -51,7 +51,7 @@ def test_a_hook_that_says_no_or_that_it_wrote_ticks_and_commits_nothing(project:
 def test_what_it_did_is_put_back_after_a_death_and_settings_that_it_wrote_count_for_nothing(
     project: Project, agent: Agent
 ) -> None:
-    """Of ralph, of the keeper alone, and of ralph once it had emptied ralph's notes."""
+    """Of ralph, of the supervisor alone, and of ralph once it had emptied ralph's notes."""
     env, app = project.root / ".ralph.env", project.root / "app.py"
     project.does("echo '# mine' > .ralph.env; echo committed > app.py; git add -A; git commit -qm app")
     project.does("echo 'mine, not committed' > app.py; echo staged > staged.txt; git add staged.txt")
@@ -74,7 +74,7 @@ def test_what_it_did_is_put_back_after_a_death_and_settings_that_it_wrote_count_
         half_edited.write_text("# Progress: fea")
         said = built(project, *words, code=1).stderr
         assert "start it again" in said
-        assert ("was killed in" in said, "(the keeper was killed" in said) == (death == -9, death == 1)
+        assert ("was killed in" in said, "(the supervisor was killed" in said) == (death == -9, death == 1)
         assert env.read_text() == "# mine\n"
         assert (CHECKOUT / "prompts" / "PROMPT_build.md").is_file(), "ralph's own templates are nobody's to move"
         built(project, *words, code=3 if death == -9 else -3)

@@ -5,7 +5,7 @@ import subprocess
 import pytest
 from stories import signal
 
-from ralph.strict.signal import Finding, heard, message, wished
+from ralph.strict.signal import Finding, commit_message, read_claim, requested_mode
 
 TOKEN = "ralph-20261120-221403-a7b3c9f2d1e8"
 OLD = "ralph-20261119-030000-000000000000"
@@ -43,19 +43,19 @@ HEARD = {
 
 @pytest.mark.parametrize(("said", "found"), HEARD.items())
 def test_one_word_of_this_session_and_task_counts(said: str, found: Finding) -> None:
-    assert heard(said, {}, token=TOKEN, task_id="auth-02") == found
+    assert read_claim(said, {}, token=TOKEN, task_id="auth-02") == found
 
 
 def test_a_mode_is_asked_for_alone_on_a_line_and_with_the_session() -> None:
-    assert wished(f"It is built.\n{MODE}\n{DONE}", TOKEN) == "review"
+    assert requested_mode(f"It is built.\n{MODE}\n{DONE}", TOKEN) == "review"
     for said in (f"I could say {MODE}", f"```\n{MODE}\n```", MODE.replace(TOKEN, OLD), MODE.replace(TOKEN, ""), ""):
-        assert wished(said, TOKEN) == ""
+        assert requested_mode(said, TOKEN) == ""
 
 
 def test_the_message_is_made_of_the_agents_words_and_git_reads_ralphs_trailers_alone() -> None:
-    assert message("a", "The task's words.", "", "") == "a: The task's words\n\nRalph-Task: a\n"
+    assert commit_message("a", "The task's words.", "", "") == "a: The task's words\n\nRalph-Task: a\n"
     said = f"{'x' * 80}\n\nIt is red.\nRalph-Task: other\nSigned-off-by: me\n# not a comment\n{signal('a', 'x')}"
-    told = message("a", "", said, "review")
+    told = commit_message("a", "", said, "review")
     body = f"{'x' * 80}\n\nIt is red.\n Ralph-Task: other\n Signed-off-by: me\n # not a comment"
     assert told == f"a: {'x' * 71}…\n\n{body}\n\nRalph-Task: a\nRalph-Role: review\n"
     read = ["git", "interpret-trailers", "--parse"]

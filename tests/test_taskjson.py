@@ -58,7 +58,7 @@ def test_each_form_is_told_by_its_shape_and_words_as_words() -> None:
     add = {"description": "Login: add it", "done": True, "steps": steps}
     first, second = imported(json.dumps([add, {"description": "many words " * 100, "passes": False}])).tasks
     assert (first.id, first.text, first.mark) == ("login_add_it", "Login: add it", "x")
-    assert first.said("verify") == ["Run `grep 'a  b' c` - exits with code 0"], "a command keeps its blanks"
+    assert first.note_values("verify") == ["Run `grep 'a  b' c` - exits with code 0"], "a command keeps its blanks"
     assert (second.text[-1], len(second.text)) == ("…", 300)
     text = '{"tasks": [{"id": 1.1, "description": "x"}, {"id": 1.10, "description": "y", "dependencies": [1.1]}]}'
     assert listed(text) == "- [ ] 1.1: x\n- [ ] 1.10: y\n  - after: 1.1", "ids as they are spelled"

@@ -51,16 +51,16 @@ make
 def of(text: str) -> tuple[Task, ...]:
     """The tasks of these lines, which a bar separates; each has the text x."""
     listed = re.sub(r"(\[.\] [\w.-]+)", r"- \1: x", text.replace("|", "\n"))
-    return tasks.read(f"# Tasks\n{listed}\n".encode())
+    return tasks.read_tasks(f"# Tasks\n{listed}\n".encode())
 
 
 def test_a_task_is_read_with_what_is_nested_below_it_and_ids_may_stand_in_stars_and_backticks() -> None:
-    one, two, sub, *others = tasks.read(LIST)
+    one, two, sub, *others = tasks.read_tasks(LIST)
     assert (two.id, two.text, two.mark, two.number) == ("auth-02", "Two", "~", 14)
     assert (two.after, two.priority, two.tries) == (["auth-01", "db-01"], 1, 1)
-    assert two.said("verify") == ["Run `pytest` - exits with code 0", "File `x.py` exists"]
-    assert two.said("failed") + two.said("blocked") == ["2026-11-21 03:12:05 try 1: no", "nobody knows"]
-    assert (sub.id, sub.mark, sub.said("verify"), sub.above) == ("sub", " ", ["File `y.py` exists"], (two,))
+    assert two.note_values("verify") == ["Run `pytest` - exits with code 0", "File `x.py` exists"]
+    assert two.note_values("failed") + two.note_values("blocked") == ["2026-11-21 03:12:05 try 1: no", "nobody knows"]
+    assert (sub.id, sub.mark, sub.note_values("verify"), sub.above) == ("sub", " ", ["File `y.py` exists"], (two,))
     listed = [(task.id, task.mark, task.text) for task in (one, *others)]
     nameless = ("", " ", "No id: here, for it is two words")
     assert listed == [("auth-01", "x", "One"), ("db-01", "!", "Three"), nameless]
@@ -82,7 +82,7 @@ NEXT = {
 
 @pytest.mark.parametrize(("listed", "wanted"), NEXT.items(), ids=NEXT)
 def test_the_next_task_is_the_first_that_waits_for_nothing_by_priority_then_by_tries(listed: str, wanted: str) -> None:
-    assert tasks.select(of(listed)) == tasks.find(of(listed), wanted)
+    assert tasks.select_next(of(listed)) == tasks.find_task(of(listed), wanted)
 
 
 def test_a_list_that_cannot_be_worked_on_says_where_and_one_nested_beyond_all_reason_is_worked_on() -> None:
@@ -92,9 +92,9 @@ def test_a_list_that_cannot_be_worked_on_says_where_and_one_nested_beyond_all_re
         ("[ ] a|  [ ] b|    - after: a", "2: these tasks wait for each other: a, b"),
         ("[ ] a|  - after: b|  [ ] a1|[ ] b|  - after: a1", "4: these tasks wait for each other: a1, b"),
     ]:
-        assert tasks.problems(of(listed)) == [f"line {said}"]
+        assert tasks.find_problems(of(listed)) == [f"line {said}"]
     deep = of("|".join(" " * n + f"[ ] t{n}" for n in range(600)))
-    assert (len(deep), tasks.problems(deep), bool(tasks.select(deep))) == (600, [], True)
+    assert (len(deep), tasks.find_problems(deep), bool(tasks.select_next(deep))) == (600, [], True)
 
 
 # What ralph writes into the list, and that it writes nothing else.
@@ -103,22 +103,28 @@ EDITED = b"# Tasks\r\n\r\n* [ ] a: one \t\r\n  goes on\r\n* [~] b: \xe9\r\n\t- v
 
 
 def test_each_edit_changes_its_lines_and_no_other_byte() -> None:
-    assert edits.marked(EDITED, " ", "c", "b") == EDITED.replace(b"[!]", b"[ ]").replace(b"[~]", b"[ ]")
+    assert edits.with_mark(EDITED, " ", "c", "b") == EDITED.replace(b"[!]", b"[ ]").replace(b"[~]", b"[ ]")
     assert edits.put_down(EDITED) == EDITED.replace(b"[~]", b"[ ]")
     failed = re.sub(rb"failed: [-0-9 :]{19} try", b"failed: now try", edits.with_failure(EDITED, "b", "exit\n1"))
     added = b"\t- verify: x\r\n\t- failed: now try 1: exit / 1\r\n"
     assert failed == EDITED.replace(b"\t- verify: x\r\n", added).replace(b"[~]", b"[ ]")
     assert b"  goes on\r\n  - failed: " in edits.with_failure(EDITED, "a", "no")
     assert b"c: three\r\n\t  - failed: " in edits.with_failure(EDITED, "c", "no")
-    now = edits.marked(edits.marked(EDITED, "!", "b", note="blocked", why="one"), "!", "b", note="blocked", why="two")
-    assert [(task.mark, task.said("blocked")) for task in tasks.read(now)] == [(" ", []), ("!", ["two"]), ("!", [])]
+    now = edits.with_mark(
+        edits.with_mark(EDITED, "!", "b", note="blocked", why="one"), "!", "b", note="blocked", why="two"
+    )
+    assert [(task.mark, task.note_values("blocked")) for task in tasks.read_tasks(now)] == [
+        (" ", []),
+        ("!", ["two"]),
+        ("!", []),
+    ]
     marks, again = list[str](), now
     for _ in range(3):
-        again = edits.marked(again, "!", "b", note="blocked", why=f"{edits.BY_AGENT}needs a")
-        again = edits.passed(again, "a")
-        marks.append(tasks.read(again)[1].mark)
+        again = edits.with_mark(again, "!", "b", note="blocked", why=f"{edits.BY_AGENT}needs a")
+        again = edits.with_task_done(again, "a")
+        marks.append(tasks.read_tasks(again)[1].mark)
     assert marks == [" ", " ", "!"], "an agent's word is doubted twice"
-    assert edits.marked(now, "~", "b") == EDITED
+    assert edits.with_mark(now, "~", "b") == EDITED
     texts = {"Add the login endpoint": "add_login_endpoint", "`x` -> *Größe*!": "x_grösse", "!!!": "task"}
     texts["W" * 200] = "w" * 56
     assert [tasks.new_id(text, ["Task_2"]) for text in texts] == [*texts.values()]
@@ -141,16 +147,16 @@ words = st.text(max_size=60) | st.just(
 
 @given(lists | st.binary())
 def test_of_any_bytes_the_tasks_are_those_that_count_and_ids_are_put_in_and_nothing_else(text: bytes) -> None:
-    before = tasks.read(text)
+    before = tasks.read_tasks(text)
     counted = progress.parse(text).tasks
     assert [task.done for task in counted] == [task.mark == "x" for task in before]
     assert all(task.text.endswith(one.text) for one, task in zip(before, counted, strict=True))
     assert all(task.line.body in text.split(b"\n")[one.number - 1] for one, task in zip(before, counted, strict=True))
-    listed = tasks.read(edits.tidied(text))
-    assert tasks.stuck(listed) or tasks.select(listed) or all(task.done for task in listed)
-    tasks.problems(before)
+    listed = tasks.read_tasks(edits.with_tidy_list(text))
+    assert tasks.why_stuck(listed) or tasks.select_next(listed) or all(task.done for task in listed)
+    tasks.find_problems(before)
     now = edits.with_ids(text)
-    after = tasks.read(now)
+    after = tasks.read_tasks(now)
     assert [(task.text, task.mark) for task in after] == [(task.text, task.mark) for task in before]
     assert edits.with_ids(now) == now
     for task in reversed([task for one, task in zip(before, after, strict=True) if not one.id]):
@@ -165,8 +171,8 @@ def test_a_failure_is_one_line_that_reads_as_nothing_else_and_done_takes_it_back
 ) -> None:
     text += b"\n"
     now = edits.with_failure(text, task_id, why)
-    old, new = tasks.find(tasks.read(text), task_id), tasks.find(tasks.read(now), task_id)
+    old, new = tasks.find_task(tasks.read_tasks(text), task_id), tasks.find_task(tasks.read_tasks(now), task_id)
     assert (old and old.tries + 1) == (new and new.tries)
-    done = edits.marked(text, "x", task_id)
-    spoiled = edits.marked(edits.with_failure(done, task_id, why), "!", task_id, note="blocked", why=why)
-    assert edits.marked(spoiled, "x", task_id).lower() == done.lower(), "what was a line of its own would stay"
+    done = edits.with_mark(text, "x", task_id)
+    spoiled = edits.with_mark(edits.with_failure(done, task_id, why), "!", task_id, note="blocked", why=why)
+    assert edits.with_mark(spoiled, "x", task_id).lower() == done.lower(), "what was a line of its own would stay"

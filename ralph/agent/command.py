@@ -66,7 +66,7 @@ class Agent(NamedTuple):
     arguments: Sequence[str] = ()
     """A person's, which stand last."""
 
-    def argv(
+    def command_line(
         self, settings: Settings, prompt: str, *, file: str = "", budget_usd: float | None = None, mcp: str = ""
     ) -> list[str]:
         """Its command line for one iteration, or in a mode that is a conversation for a person who talks to it.
@@ -76,7 +76,7 @@ class Agent(NamedTuple):
         said: dict[str, object] = {
             "model": settings.model,
             "effort": settings.effort,
-            "deny": ",".join(denied.rules(settings.deny)) if settings.deny else None,
+            "deny": ",".join(denied.deny_rules(settings.deny)) if settings.deny else None,
             "mcp": mcp or None,
         }
         tools = self.tools(settings)
@@ -137,14 +137,14 @@ def check_there(agents: Sequence[Agent], settings: Settings) -> None:
             raise RalphError(what, 1, fix=f"{how} (cron has a short PATH)")
 
 
-def chosen(settings: Settings, arguments: Sequence[str] = ()) -> list[Agent]:
+def choose_agents(settings: Settings, arguments: Sequence[str] = ()) -> list[Agent]:
     """The agents of a run; each but the first works while those before it are at their limit.
 
     Raises RalphError for what one of them shall do and cannot; where only a template asks for it, that is remarked.
     """
     program, *more = settings.agent
     names = [program] if more or "/" in program else program.split(",")
-    first, *others = [_agent([name, *more]) for name in names]
+    first, *others = [_find_agent([name, *more]) for name in names]
     agents = [first._replace(arguments=arguments)]
     for_first = {"model": (), "effort": ()}
     agents += [other._replace(flags={**other.flags, **for_first}, no_effort={}) for other in others]
@@ -162,7 +162,7 @@ def chosen(settings: Settings, arguments: Sequence[str] = ()) -> list[Agent]:
     return agents
 
 
-def _agent(words: list[str]) -> Agent:
+def _find_agent(words: list[str]) -> Agent:
     """The agent of a file that this names, else one that is only known to read a prompt on its standard input.
 
     `claude` with a path, or with words of a person's behind it, is claude, as ever.
@@ -171,20 +171,20 @@ def _agent(words: list[str]) -> Agent:
     for folder in (Path.home() / ".ralph" / "agents", _OURS):
         path = folder / f"{name}.toml"
         if words == [name] and path.is_file():
-            return _load(path)
+            return _load_agent_file(path)
         if name == _CLAUDE and path.is_file():
-            return _load(path)._replace(command=words)
-    return Agent(name, words, errors=_load(_OURS / f"{_CLAUDE}.toml").errors)  # most such commands start it
+            return _load_agent_file(path)._replace(command=words)
+    return Agent(name, words, errors=_load_agent_file(_OURS / f"{_CLAUDE}.toml").errors)  # most such commands start it
 
 
-def _load(path: Path) -> Agent:
+def _load_agent_file(path: Path) -> Agent:
     try:
         table = tomllib.loads(path.read_text("utf-8"))
         rules = [Rule(_MEANS[one.pop("means")], **one) for one in table.pop("errors", ())]
         agent = Agent(path.stem, errors=rules, **table)
         if path.parent != _OURS:  # then its patterns are some, and each table and list is one
             agent.rule("")
-            agent.argv(Settings(effort="none"), "", mcp="none")
+            agent.command_line(Settings(effort="none"), "", mcp="none")
         words = [agent.command, agent.run, agent.prompt, agent.talk, *agent.flags.values()]
         if not agent.command or any(isinstance(one, str) for one in words):
             raise TypeError("a command is a list of words")  # noqa: TRY301 - as what Python says of the others
@@ -193,7 +193,7 @@ def _load(path: Path) -> Agent:
     return agent
 
 
-def environment(*, run: str, tmux: str) -> dict[str, str]:
+def agent_environment(*, run: str, tmux: str) -> dict[str, str]:
     """What the agent gets of the environment: no secrets of ralph's, no tmux of the person's, and its mark.
 
     A background `git gc` would outlive the iteration, so git does that in the foreground.

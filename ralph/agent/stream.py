@@ -13,8 +13,8 @@ from ralph.agent.command import Agent
 from ralph.agent.dialects import DIALECTS, Event
 from ralph.agent.turn import Outcome, Turn
 from ralph.process import signals
-from ralph.process.keeper import Ended
-from ralph.words import plain, shortened
+from ralph.process.supervisor import Ended
+from ralph.words import plain, shorten
 
 _RESULT_LENGTH = 20_000
 """Characters of the agent's result that are kept; what it claims stands at the end, what it did at the beginning."""
@@ -81,7 +81,7 @@ class Stream:
         self._printed = self._complained = ""
         """How the text ends that it prints, and that it complains."""
 
-    def sees(self, data: bytes) -> None:
+    def read_output(self, data: bytes) -> None:
         """The next bytes of the output."""
         for line in _whole_lines(self._output, data):
             try:
@@ -95,7 +95,7 @@ class Stream:
                 self._printed = self._text(line, self._printed)
                 self.words = self.words if self._speaks else self._printed
 
-    def complains(self, data: bytes) -> None:
+    def read_errors(self, data: bytes) -> None:
         """The next bytes of its standard error, shown as text."""
         for line in _whole_lines(self._complaints, data):
             self._complained = self._text(line, self._complained)
@@ -103,7 +103,7 @@ class Stream:
     def _text(self, line: bytes, before: str) -> str:
         text = line.decode(errors="replace").rstrip("\r")
         self._tell(text)
-        return shortened(f"{before}{text}\n", _TEXT_LENGTH, end=True)
+        return shorten(f"{before}{text}\n", _TEXT_LENGTH, end=True)
 
     def has_enough(self, most: float | None) -> bool:
         """Whether more than this part of the context is used, and nothing is lost when the agent is interrupted now.
@@ -117,18 +117,18 @@ class Stream:
     def finish(self) -> None:
         """Nothing more comes: a last line without an end is one too."""
         if self._output:
-            self.sees(b"\n")
+            self.read_output(b"\n")
         if self._complaints:
-            self.complains(b"\n")
+            self.read_errors(b"\n")
 
-    def turn(self, agent: Agent, ended: Ended, cut: Outcome | None, *, took_s: float, now: float) -> Turn:
+    def to_turn(self, agent: Agent, ended: Ended, cut: Outcome | None, *, took_s: float, now: float) -> Turn:
         """What it all came to, where ralph ended it by what it had come to: `cut`; `now` is the time since 1970."""
         self.finish()
         turn = self.so_far
         turn.outcome, why = self._meant(agent, ended, cut)
         turn.why = plain(why)
         said = str(self._result.get("result") or "") if self._speaks else self._printed
-        turn.said = plain(shortened(said.strip(), _RESULT_LENGTH, end=True))
+        turn.said = plain(shorten(said.strip(), _RESULT_LENGTH, end=True))
         turn.at_least = bool(self._speaks) and not self.has_result
         if turn.outcome is not Outcome.LIMIT or not now < (turn.resets_at or 0) < now + _RESET_AT_MOST_S:
             turn.resets_at = None
@@ -140,7 +140,7 @@ class Stream:
         self.retries = event.get("subtype") == "api_retry"
         if event["type"] in ("assistant", "user"):  # what it began to call has run, or is known as running
             self.has_result = self._calls_a_tool = False
-        for block in blocks(event):
+        for block in content_blocks(event):
             self._note_tool(block)
         if event.get("parent_tool_use_id"):  # a sub-agent has a context and a result of its own
             return
@@ -152,7 +152,7 @@ class Stream:
             case {"type": "assistant", "message": message}:
                 self._error = str(event.get("error") or "")
                 self._weigh(message)
-                said = [str(block["text"]) for block in blocks(event) if block.get("type") == "text"]
+                said = [str(block["text"]) for block in content_blocks(event) if block.get("type") == "text"]
                 self.words = ("" if self._error else "\n".join(said)) or self.words
             case {"type": "stream_event", "event": {"message": message}}:
                 self._weigh(message)
@@ -198,7 +198,7 @@ class Stream:
         if ended.survivors:
             return Outcome.HOPELESS, f"could not be ended, end it by hand: {', '.join(ended.survivors)}"
         if cut is Outcome.INTERRUPTED:
-            return cut, signals.told()
+            return cut, signals.describe_signal()
         if cut in _ENDED_BY_RALPH:
             return cut, _ENDED_BY_RALPH[cut]
         result = self._result
@@ -223,7 +223,7 @@ class Stream:
         return rule.means, f"{why} ({rule.fix})" if rule.fix else why
 
 
-def blocks(event: Event) -> list[Event]:
+def content_blocks(event: Event) -> list[Event]:
     """The blocks of a message, whatever else it holds."""
     match event:
         case {"message": {"content": [*content]}}:

@@ -12,7 +12,7 @@ from dotenv import set_key, unset_key
 
 from ralph import files
 from ralph.errors import RalphError
-from ralph.notify.channels import Channel, Notice, deliver, load
+from ralph.notify.channels import Channel, Notice, deliver_notice, load_channel
 from ralph.settings import sources
 from ralph.settings.table import TABLE, Source
 from ralph.settings.values import truth
@@ -34,18 +34,18 @@ _SEEN = (
 _WORTH = ["strict", "max_time", "max_cost", "model", "effort", "roles", "only", "deny", "auto_commit"]
 
 
-def config(choice: str) -> None:
+def auto_commit_setting(choice: str) -> None:
     """Settings for all projects, kept in ~/.ralph.env: `ralph config commit on|off|status`."""
     if choice != "status":
         keep({"RALPH_AUTO_COMMIT": str(truth(choice)).lower()})
-    counts = sources.alone(sources.collected(Path()), "RALPH_AUTO_COMMIT")
+    counts = sources.single_setting(sources.collect_settings(Path()), "RALPH_AUTO_COMMIT")
     where = counts.said["auto_commit"].where if counts.said else "default"
     click.echo(f"auto-commit is {'on' if counts.auto_commit else 'off'} ({where})")
 
 
-def notify(what: str) -> int:
+def send_test_notice(what: str) -> int:
     """Channels that tell people how it goes: `setup` asks for their settings, `test` tries them; the exit code."""
-    channels = load()
+    channels = load_channel()
     if what == "test":
         return _test(channels.values())
     if not os.isatty(0):
@@ -83,7 +83,7 @@ def _test(channels: Iterable[Channel]) -> int:
     for channel in channels:
         missing = channel.missing(values)
         if not missing:
-            failures.append(deliver(channel, notice, values))
+            failures.append(deliver_notice(channel, notice, values))
             click.echo(f"{channel.name}: " + (f"FAILED: {failures[-1]}" if failures[-1] else "sent"))
         elif len(missing) < len(channel.needs):
             click.echo(f"{channel.name}: off, because {' and '.join(missing)} is not set")
@@ -117,13 +117,13 @@ def keep(values: Mapping[str, str]) -> None:
     click.echo(f"Written to {path}, which only you can read.")
 
 
-def init() -> None:
+def write_project_settings() -> None:
     """Settings for this project, in ./.ralph.env, with the verify command that was found."""
     text = "# ralph's settings in this project; `ralph help settings` explains all of them.\n\n"
     found = list[str]()
     for names, pattern, command in _SEEN:
         paths = [Path(name) for name in names.split(" and ")]
-        if all(map(Path.is_file, paths)) and re.search(pattern, files.held(paths[0]).decode(errors="replace")):
+        if all(map(Path.is_file, paths)) and re.search(pattern, files.read_or_empty(paths[0]).decode(errors="replace")):
             click.echo(f"{names}: {command}")
             found.append(f"RALPH_VERIFY={shlex.quote(command)}")
     text += "\n#".join(found or ["RALPH_VERIFY="]) + "\n"
@@ -131,7 +131,10 @@ def init() -> None:
         if setting.field in _WORTH:
             text += f"\n# {setting.meaning}\n#{setting.variable}={setting.default}\n"
     path = Path(".ralph.env")
-    with files.told(path, "made", fix="write into it what was found"), path.open("x", encoding="utf-8") as file:
+    with (
+        files.os_errors_as_ralph_errors(path, "made", fix="write into it what was found"),
+        path.open("x", encoding="utf-8") as file,
+    ):
         file.write(text)
     told = f"before RALPH_DONE counts: {found[0]}" if found else "no check was found; set RALPH_VERIFY there"
     click.echo(f"./.ralph.env is written; {told}")

@@ -23,13 +23,13 @@ from ralph.notify import channels
 from ralph.plan import progress
 from ralph.plan.progress.file import ProgressFile
 from ralph.process import lock
-from ralph.process.programs import call
-from ralph.screen.text import draws, width, wrapped
+from ralph.process.programs import call_program
+from ralph.screen.text import draws, terminal_width, wrap
 from ralph.settings import sources
 from ralph.settings.options import Asked
 from ralph.settings.table import ON_COMMAND_LINE, Given, Settings
 from ralph.store.state import State
-from ralph.words import counted, named, plain
+from ralph.words import join_names, plain, plural
 
 
 class _Check(NamedTuple):
@@ -57,8 +57,8 @@ class _Doctor:
 
     def check_settings(self) -> Iterator[_Check]:
         """What was said, and where; what ends a run. Raises RalphError with all that is wrong."""
-        self.settings = settings = sources.everywhere(Path(self.asked.plan), self.asked.given, self.asked.mode)
-        self.agents = agent.chosen(settings, self.asked.agent_arguments)
+        self.settings = settings = sources.settings_everywhere(Path(self.asked.plan), self.asked.given, self.asked.mode)
+        self.agents = agent.choose_agents(settings, self.asked.agent_arguments)
         for setting in ON_COMMAND_LINE:
             if one := settings.said.get(setting.field):
                 yield ok(f"{setting.name} {' '.join(_shown(one).split())} ({one.where})")
@@ -78,15 +78,15 @@ class _Doctor:
         """Its prompt, its progress file, its tasks: what a start would say of them. Raises what it would raise."""
         if not self.agents or not self.asked.plan:
             return
-        found = start.find(self.asked)
-        found.prompt()
+        found = start.find_start(self.asked)
+        found.load_prompt()
         path, state = found.progress_path, State(found.name, found.progress_path)
         there = ProgressFile(path, state).exists()
         text = path.read_bytes() if there else b""
         now = progress.parse(text)
-        start.check_place(found, now if there else None)
+        start.check_progress_owner(found, now if there else None)
         yield ok(f"{path}: {now.figures}" if there else f"there is no {path} yet; the first start makes it")
-        text = found.begun(text)
+        text = found.with_imported_tasks(text)
         if early := start.ends_at_once(found, state, text):
             yield (bad if early.exit_code else warning)(f"{early.what}: a start ends at once", early.fix)
 
@@ -100,8 +100,8 @@ class _Doctor:
                 continue
             pays = next((key for key in about.get("keys", ()) if os.environ.get(key)), "")
             if not pays and "login" in about:
-                env = {**agent.environment(run="doctor", tmux=os.devnull), **one.env}
-                if call([place, *about["login"]], timeout_s=30, env=env).code:
+                env = {**agent.agent_environment(run="doctor", tmux=os.devnull), **one.env}
+                if call_program([place, *about["login"]], timeout_s=30, env=env).code:
                     yield bad(f"{one.name}: nobody is logged in", about["login_fix"])
                     continue
             yield ok(f"{one.name} at {place}: {pays or 'its own login'} pays")
@@ -122,22 +122,22 @@ class _Doctor:
         if not (tree / ".git").exists():
             yield warning(f"{tree} is no repository: nothing can be committed, or undone", "git init, and commit")
             return
-        done = changes.git("status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", cwd=tree)
+        done = changes.run_git("status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", cwd=tree)
         if done.code:
-            yield bad(f"{tree}: {changes.complaint(done)}", "mend what git complains about")
+            yield bad(f"{tree}: {changes.error_text(done)}", "mend what git complains about")
             return
-        who = changes.git("var", "GIT_COMMITTER_IDENT", cwd=tree)
+        who = changes.run_git("var", "GIT_COMMITTER_IDENT", cwd=tree)
         if who.code:
             said = "git does not know who commits here, so that commits fail"
             fix = 'tell it:\ngit config --global user.name "You"\ngit config --global user.email you@example.org'
             yield (bad if self.settings.auto_commit else warning)(said, fix)
         else:
             yield ok(f"commits are by {who.stdout.decode(errors='replace').rpartition('>')[0]}>")
-        for left in changes.locks(tree):
+        for left in changes.find_locks(tree):
             yield bad(f"{left} is there: a git works here, or one that was killed left it", f"remove it:\nrm {left}")
         changed = [entry[3:] for entry in changes.names_in(done.stdout)]
         if names := [name for name in changed if not name.endswith("_PROGRESS.md")]:
-            said = f"{counted(len(names), 'uncommitted file')}: {named(names, 3)}"
+            said = f"{plural(len(names), 'uncommitted file')}: {join_names(names, 3)}"
             yield warning(said, "commit or stash first; the agent may change them, and commit them with its own")
 
     def check_machine(self) -> Iterator[_Check]:
@@ -148,7 +148,7 @@ class _Doctor:
 
     def check_notices(self) -> Iterator[_Check]:
         """Who hears of a run."""
-        ready = channels.configured(sources.channel_values())
+        ready = channels.configured_channels(sources.channel_values())
         for channel in ready:
             yield ok(f"{channel.name}: set up, `ralph notify test` tries it")
         if not any("done" in channel.events for channel in ready):
@@ -170,14 +170,14 @@ class _Doctor:
         said = "this line of a crontab gives a run all that it finds here"
         yield ok(said, "\n" + line.replace("%", r"\%"))  # % ends a command
         if lost := sorted(name for name in os.environ if name.startswith("RALPH_")):
-            said = f"{named(lost)}: from this environment, which cron does not have"
+            said = f"{join_names(lost)}: from this environment, which cron does not have"
             yield warning(said, f"write that into {sources.home_file()}")
 
 
 def _unknown_word(command: str) -> str:
     """The first word of a shell command behind its assignments, if the shell does not know it; else empty."""
     first = re.match(r"\s*(?:\w+=\S*\s+)*([\w./+-]+)(?=\s|$)", command)  # anything else is for the shell to read
-    if not first or call(["sh", "-c", 'command -v "$1"', "sh", first[1]], timeout_s=10).code == 0:
+    if not first or call_program(["sh", "-c", 'command -v "$1"', "sh", first[1]], timeout_s=10).code == 0:
         return ""
     return first[1]
 
@@ -223,7 +223,7 @@ def doctor(asked: Asked) -> int:
         for one in seen:
             if one.level == level and (asked.verbose or level != "ok" or one is first[one.subject]):
                 _print(one)
-    mend = f"{counted(len(wrong), 'thing')} to mend: {', '.join(wrong)}."
+    mend = f"{plural(len(wrong), 'thing')} to mend: {', '.join(wrong)}."
     print(mend if wrong else "A run would find what it needs.")
     return 1 if wrong else 0
 
@@ -235,9 +235,9 @@ def _print(check: _Check) -> None:
     if draws():
         mark = sign if os.environ.get("NO_COLOR") else f"\x1b[{colour}m{sign}\x1b[0m"
     indent = " " * (len(sign if draws() else mark) + 13)
-    edge = width()
+    edge = terminal_width()
     room = edge and edge - len(indent)
-    rows = [*wrapped(check.said, room), *(wrapped(f"→ {remedy}", room) if remedy else ())]
+    rows = [*wrap(check.said, room), *(wrap(f"→ {remedy}", room) if remedy else ())]
     print(f"{mark} {check.subject:12}" + f"\n{indent}".join(rows))
     for line in command.splitlines():
         print(f"    {plain(line)}")

@@ -9,7 +9,7 @@ from ralph.errors import RalphError
 from ralph.plan import tasks
 from ralph.plan.prompt import Value
 from ralph.run import tasklist
-from ralph.run.memory import memory
+from ralph.run.memory import prompt_memory
 from ralph.run.prepared import Start
 from ralph.store import journal
 from ralph.store.state import State
@@ -17,22 +17,27 @@ from ralph.strict.roles import roles_of
 from ralph.words import plain
 
 
-def show(start: Start, state: State) -> int:
+def show_dry_run(start: Start, state: State) -> int:
     """Prints what the agent would be started with, and told."""
     for remark in start.settings.remarks:
         print(plain(f"ralph: {remark.message}"), file=sys.stderr)
-    values: dict[str, Value] = {"ITERATION": journal.counted(state.journal) + 1, "MEMORY": memory(state)}
+    values: dict[str, Value] = {
+        "ITERATION": journal.count_iterations(state.journal) + 1,
+        "MEMORY": prompt_memory(state),
+    }
     if start.strict:
         path = start.progress_path
-        listed = tasklist.check(start.begun(files.held(path)), path.name, start.settings)
-        if (task := tasks.select(listed)) is None:
+        listed = tasklist.check_tasks(start.with_imported_tasks(files.read_or_empty(path)), path.name, start.settings)
+        if (task := tasks.select_next(listed)) is None:
             raise RalphError(f"there is no prompt to show: {tasklist.nothing_to_begin(listed).why}", 4)
         if roles := roles_of(start):
-            start = start.entered(roles.of(task), as_role=True)
-        values |= tasklist.values(task, tasklist.token(), state) | {"MEMORY": memory(state, task=task.id)}
-    first, *_ = agent.chosen(start.settings, start.asked.agent_arguments)
-    text = start.prompt().render(values | {"CAN_RUN": first.can_run(start.settings)})
-    argv = first.argv(start.settings, "…", file="…", mcp=start.tools_server)
+            start = start.in_mode(roles.of(task), as_role=True)
+        values |= tasklist.prompt_values(task, tasklist.new_session_token(), state) | {
+            "MEMORY": prompt_memory(state, task=task.id)
+        }
+    first, *_ = agent.choose_agents(start.settings, start.asked.agent_arguments)
+    text = start.load_prompt().render(values | {"CAN_RUN": first.can_run(start.settings)})
+    argv = first.command_line(start.settings, "…", file="…", mcp=start.tools_server)
     print(shlex.join(argv), end="\n\n")
     print(text.encode(errors="surrogateescape").decode(errors="replace"), end="")
     return 0

@@ -12,24 +12,24 @@ from ralph.commands import plans
 from ralph.commands.plans import Plan
 from ralph.errors import RalphError
 from ralph.plan import progress, taskjson, tasks
-from ralph.plan.progress import spliced
-from ralph.plan.taskjson import Imported, object_of, updated
+from ralph.plan.progress import splice
+from ralph.plan.taskjson import Imported, object_of, with_statuses
 from ralph.plan.tasks import Task, edits
 
 
-def export(word: str | None, *, form: str | None, output: str | None, progress_file: str | None) -> int:
+def print_export(word: str | None, *, form: str | None, output: str | None, progress_file: str | None) -> int:
     """Prints or writes it; 0. Onto the plan itself, that is brought up to date.
 
     Raises RalphError when there are no tasks, or when somebody wrote to the plan meanwhile.
     """
-    plan = plans.find(word, progress_file)
-    data = files.held(plan.path)
+    plan = plans.find_plan(word, progress_file)
+    data = files.read_or_empty(plan.path)
     imported = taskjson.of_plan(plan.path, data)
     today = _today(plan, imported)
     whole = b""
     if imported and form in (None, imported.form):
-        made = updated(imported, today).encode(errors="surrogateescape")
-        whole = spliced(data, [(*imported.span, made)])
+        made = with_statuses(imported, today).encode(errors="surrogateescape")
+        whole = splice(data, [(*imported.span, made)])
     else:
         made = json.dumps(converted(today, form or "plan"), indent=2).encode() + b"\n"
     if not output or output == "-":
@@ -39,9 +39,9 @@ def export(word: str | None, *, form: str | None, output: str | None, progress_f
     is_plan = target == os.path.realpath(plan.path)
     if target == os.path.realpath(plan.progress_path) or (is_plan and not whole):
         raise RalphError(f"{output}: would not be what it is any more", fix="name another file")
-    with files.told(output, "written"):
+    with files.os_errors_as_ralph_errors(output, "written"):
         if not is_plan:
-            files.replace(Path(output), made)
+            files.replace_file(Path(output), made)
         elif not files.replace_unchanged(plan.path, data, whole):
             raise RalphError(f"{output}: somebody wrote to it meanwhile, and theirs stands", fix="run it again")
     return 0
@@ -49,14 +49,14 @@ def export(word: str | None, *, form: str | None, output: str | None, progress_f
 
 def _today(plan: Plan, imported: Imported | None) -> Sequence[Task]:
     """The tasks of the Task List; before the first run, those of the plan."""
-    listed = files.held(plan.progress_path)
+    listed = files.read_or_empty(plan.progress_path)
     if imported and not listed:
         return imported.tasks
     other = Path(progress.parse(listed).plan or plan.path)
     if other.exists() and not other.samefile(plan.path):
         what = f"{plan.progress_path} belongs to another plan, {other}"
         raise RalphError(what, fix="name the right one: --progress-file")
-    if found := tasks.read(edits.with_ids(listed)):
+    if found := tasks.read_tasks(edits.with_ids(listed)):
         return found
     raise RalphError(f"{plan.progress_path}: has no task")
 

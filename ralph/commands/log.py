@@ -11,30 +11,30 @@ from ralph.commands import plans
 from ralph.commands.plans import Plan
 from ralph.errors import RalphError
 from ralph.process.programs import foreground
-from ralph.run.memory import memory
+from ralph.run.memory import prompt_memory
 from ralph.screen.view import View
 from ralph.store import journal
 from ralph.store.journal import Record
-from ralph.words import moment, plain
+from ralph.words import format_moment, plain
 
 _IDLE = "\N{EN DASH}"
 _LOOK_S = 1.0
 """Seconds between two looks at what is new, and at whether the run goes on, which takes its lock for an instant."""
 
 
-def log(  # noqa: PLR0913 - what can be asked for
+def print_log(  # noqa: PLR0913 - what can be asked for
     word: str | None, *, number: str | None, what: str | None, follow: bool, verbose: bool, progress_file: str | None
 ) -> int:
     """Prints the log of a plan, or what came of one iteration; 0. Raises RalphError when there is no such."""
     if number is None and word and re.fullmatch(r"last|\d+", word):
         word, number = None, word  # the only plan of the folder need not be named
-    plan = plans.find(word, progress_file)
+    plan = plans.find_plan(word, progress_file)
     if follow:
         return _follow(plan, verbose=verbose)
     if what == "memory":
-        _say(memory(plan.state) or "nothing yet")
+        _say(prompt_memory(plan.state) or "nothing yet")
         return 0
-    seen = plans.look(plan)
+    seen = plans.inspect_plan(plan)
     if number is None and what is None:
         _list(seen.records)
         return 0
@@ -52,9 +52,9 @@ def _say(line: str) -> None:
 def _list(records: Sequence[Record]) -> None:
     """A line for each that has something to say, with a dash where an iteration moved nothing."""
     for record in records:
-        if said := plans.told(record):
+        if said := plans.describe_record(record):
             is_idle = record.event == "iteration" and record.counted and not record.moved
-            _say((_IDLE if is_idle else " ") + f" {moment(record.at, 0)}  {said}")
+            _say((_IDLE if is_idle else " ") + f" {format_moment(record.at, 0)}  {said}")
 
 
 def _show(plan: Plan, row: Record, what: str | None, records: Sequence[Record], *, verbose: bool) -> int:
@@ -82,7 +82,7 @@ def _show(plan: Plan, row: Record, what: str | None, records: Sequence[Record], 
     _say(row.summary)
     for one in records:
         if one.event == "tamper" and (one.run, one.iteration) == (row.run, row.iteration):
-            _say(plans.told(one))
+            _say(plans.describe_record(one))
     return 0
 
 
@@ -94,7 +94,7 @@ class _Replay:
         self.path = path
         self._stream = view.begin()
         self._files = []
-        for place, sees in ((path, self._stream.sees), (path.with_suffix(".err"), self._stream.complains)):
+        for place, sees in ((path, self._stream.read_output), (path.with_suffix(".err"), self._stream.read_errors)):
             with contextlib.suppress(FileNotFoundError):
                 self._files.append((place.open("rb"), sees))
 
@@ -114,13 +114,13 @@ def _follow(plan: Plan, *, verbose: bool) -> int:
     if not plan.holder:
         raise RalphError(f"{plan.name}: no run works on it now", 1, fix=f"`ralph log {plan.name}` shows what was")
     state, view = plan.state, View(_say, whole=verbose)
-    news, at = journal.since(state.journal, 0)
+    news, at = journal.read_since(state.journal, 0)
     _list(last := news[-1:])
     replay = None
     while True:
         is_over = not plan.holder
-        news, at = journal.since(state.journal, at)
-        running = state.died()
+        news, at = journal.read_since(state.journal, at)
+        running = state.open_iteration()
         if replay and (news or not running):  # what the journal says was written after its last word
             replay.rest()
         _list(news)

@@ -15,18 +15,18 @@ from typing import Any, Literal
 
 from ralph import __version__
 from ralph.commands import plans
-from ralph.commands.status import facts
+from ralph.commands.status import status_facts
 from ralph.errors import RalphError
 from ralph.plan import progress, tasks
 from ralph.plan.progress.file import ProgressFile
 from ralph.plan.tasks import Note, Task, edits
-from ralph.process.programs import call
+from ralph.process.programs import call_program
 from ralph.run import criteria
 from ralph.run.criteria import CommandRun
 from ralph.settings import sources
 from ralph.store import journal
 from ralph.store.state import State
-from ralph.words import named, plain, stamp
+from ralph.words import join_names, plain, timestamp
 
 try:  # an extra
     from mcp.server.mcpserver import MCPServer
@@ -40,10 +40,10 @@ Category = Literal["pattern", "antipattern", "architecture", "debugging", "build
 _HOW = "Take a task, mark it in progress, do it, check it, mark it complete or blocked. Record what others must know."
 
 
-def mcp(word: str | None, *, progress_file: str | None, propose: bool) -> int:
+def serve_tools(word: str | None, *, progress_file: str | None, propose: bool) -> int:
     """Serves the tools until the client leaves."""
     server = MCPServer("ralph", version=__version__, instructions=_HOW, log_level="ERROR")
-    plan = plans.find(word, progress_file)
+    plan = plans.find_plan(word, progress_file)
     served = Tools(plan, propose=propose)
     for name in vars(Tools):
         if not name.startswith("_"):
@@ -65,10 +65,12 @@ def _written_down(state: State, tool: Callable[..., Answer]) -> Callable[..., An
             raise ToolError(wrong) from error
         finally:
             about: Answer = {"tool": f"ralph_{tool.__name__}", "arguments": arguments, "success": not wrong, "run": ""}
-            if begun := state.died():  # or still at work
+            if begun := state.open_iteration():  # or still at work
                 about |= {"run": begun.run, "mode": begun.mode, "iteration": begun.iteration}
             with contextlib.suppress(OSError):  # a full disk is said where it matters
-                journal.append(state.journal, journal.line(journal.TOOL, time.time(), message=wrong, **about))
+                journal.append_line(
+                    state.journal, journal.journal_line(journal.TOOL, time.time(), message=wrong, **about)
+                )
 
     return call
 
@@ -85,14 +87,14 @@ class Tools:
         """The task to work on: the one in progress, else by priority the first that waits for no other."""
         listed = self._listed()
         going = next((task for task in listed if task.mark == "~"), None)
-        if task := going or tasks.select(listed):
-            return {"task": _told(task)}
-        return {"task": None, "why": tasks.stuck(listed) or "every task is complete"}
+        if task := going or tasks.select_next(listed):
+            return {"task": _task_facts(task)}
+        return {"task": None, "why": tasks.why_stuck(listed) or "every task is complete"}
 
     def mark_task_in_progress(self, task_id: str) -> Answer:
         """Says that you begin to work on this task."""
         self._find(task_id)
-        return self._edited(task_id, lambda text: edits.marked(text, "~", task_id))
+        return self._edited(task_id, lambda text: edits.with_mark(text, "~", task_id))
 
     def mark_task_complete(self, task_id: str, verification_notes: str = "") -> Answer:
         """Says that this task is done and its verification criteria are met; with notes on how you saw that."""
@@ -100,11 +102,11 @@ class Tools:
         done = {one.id for one in self._listed() if one.done}
         wanted = (*task.after, *(part.id for part in task.subtasks))
         if waits_for := [name for name in wanted if name not in done]:
-            raise RalphError(f"{task_id} waits for {named(waits_for)}")
+            raise RalphError(f"{task_id} waits for {join_names(waits_for)}")
         if red := [] if self._proposes else self._red_checks(task):
             raise RalphError(f"{task_id} is not done: {'; '.join(red)}")
         ids = [one.id for one in task.chain]
-        answer = self._edited(task_id, lambda text: edits.marked(text, "x", *ids))
+        answer = self._edited(task_id, lambda text: edits.with_mark(text, "x", *ids))
         if verification_notes:
             self._noted(f"{task_id}: {verification_notes}")
         return answer
@@ -112,7 +114,7 @@ class Tools:
     def mark_task_blocked(self, task_id: str, reason: str) -> Answer:
         """Says that this task cannot go on without a person, and why."""
         self._find(task_id)
-        return self._edited(task_id, lambda text: edits.marked(text, "!", task_id, note="blocked", why=reason))
+        return self._edited(task_id, lambda text: edits.with_mark(text, "!", task_id, note="blocked", why=reason))
 
     def append_learning(self, learning: str, category: Category) -> Answer:
         """Records what whoever works on this after you should know, in one line."""
@@ -126,12 +128,12 @@ class Tools:
             "total_tasks": len(listed),
             **{status: count[status] for status in tasks.STATUSES.values()},
             "completion_percentage": _part_done(listed),
-            "tasks": [_told(task) for task in listed],
+            "tasks": [_task_facts(task) for task in listed],
         }
 
     def get_state_summary(self) -> Answer:
         """How the plan stands: whether a run works on it, its last iterations, what they cost, what it waits for."""
-        return facts(plans.look(self._plan))
+        return status_facts(plans.inspect_plan(self._plan))
 
     def add_task(
         self,
@@ -152,16 +154,16 @@ class Tools:
         if priority is not None:
             notes.append(Note("priority", str(priority)))
         new = Task(id=task_id, text=_one_line(description), mark=" ", notes=notes)
-        if wrong := set(tasks.problems([*listed, new])) - set(tasks.problems(listed)):
+        if wrong := set(tasks.find_problems([*listed, new])) - set(tasks.find_problems(listed)):
             raise RalphError("; ".join(one.removeprefix("line 0: ") for one in wrong))
         if self._proposes:
-            self._edit(lambda text: progress.with_lines(text, "Proposed", tasks.lines([new])))
+            self._edit(lambda text: progress.with_lines(text, "Proposed", tasks.task_lines([new])))
             return {"task_id": task_id, "status": "proposed"}
-        return self._edited(task_id, lambda text: progress.with_tasks(text, tasks.lines([new])))
+        return self._edited(task_id, lambda text: progress.with_tasks(text, tasks.task_lines([new])))
 
     def increment_retry(self, task_id: str, reason: str = "") -> Answer:
         """Says that a try of this task failed, and why; after too many it is blocked."""
-        most = sources.everywhere(self._plan.path).max_tries
+        most = sources.settings_everywhere(self._plan.path).max_tries
         self._find(task_id)
         return self._edited(task_id, lambda text: edits.with_failure(text, task_id, reason, most))
 
@@ -172,12 +174,12 @@ class Tools:
     def _listed(self) -> Sequence[Task]:
         """The tasks, each with the id that an edit gives it."""
         self._file.read()
-        return tasks.read(edits.with_ids(self._file.text))
+        return tasks.read_tasks(edits.with_ids(self._file.text))
 
     def _find(self, task_id: str) -> Task:
         listed = self._listed()
-        if (task := tasks.find(listed, task_id)) is None:
-            there = named([one.id for one in listed], 20) or "none"
+        if (task := tasks.find_task(listed, task_id)) is None:
+            there = join_names([one.id for one in listed], 20) or "none"
             raise RalphError(f"there is no task {task_id}; there are: {there}")
         if self._proposes and task.mark != "~":
             raise RalphError(f"{task_id} is not the task of this iteration; ralph_get_next_task tells which is")
@@ -185,19 +187,19 @@ class Tools:
 
     def _red_checks(self, task: Task) -> list[str]:
         """Why its checks do not hold, each with the end of its output."""
-        settings = sources.everywhere(self._plan.path)
+        settings = sources.settings_everywhere(self._plan.path)
 
         def run(command: str) -> CommandRun:
-            done = call(["sh", "-c", f"exec 2>&1\n{command}"], timeout_s=settings.verify_timeout or math.inf)
+            done = call_program(["sh", "-c", f"exec 2>&1\n{command}"], timeout_s=settings.verify_timeout or math.inf)
             return CommandRun(done.code, f"ended with {done.code}", done.stdout.decode(errors="replace"))
 
         checks = criteria.in_one_browser(criteria.checks_of(task.chain))
-        ended = [criteria.check(one, base_url=settings.base_url or "", run=run) for one in checks]
+        ended = [criteria.check_criterion(one, base_url=settings.base_url or "", run=run) for one in checks]
         return [one.why for one in ended if one and one.failed]
 
     def _edit(self, change: Callable[[bytes], bytes]) -> None:
         if not self._file.exists():
-            self._file.create(progress.fresh(self._plan.name, str(self._plan.path), stamp()))
+            self._file.create(progress.new_progress_text(self._plan.name, str(self._plan.path), timestamp()))
         self._file.edit(lambda text: change(edits.with_ids(text)))
 
     def _edited(self, task_id: str, change: Callable[[bytes], bytes]) -> Answer:
@@ -216,7 +218,7 @@ class Tools:
         return answer
 
     def _noted(self, said: str) -> Answer:
-        line = f"- [{stamp()}] {_one_line(said)}"
+        line = f"- [{timestamp()}] {_one_line(said)}"
         self._edit(lambda text: progress.with_lines(text, "Notes", [line.encode(errors="replace")]))
         return {"noted": line}
 
@@ -231,14 +233,14 @@ def _part_done(listed: Sequence[Task]) -> float:
     return round(sum(task.done for task in listed) / len(listed), 4) if listed else 0.0
 
 
-def _told(task: Task) -> Answer:
+def _task_facts(task: Task) -> Answer:
     return {
         "id": task.id,
         "description": task.text,
         "status": task.status,
         "priority": task.priority,
         "dependencies": task.after,
-        "verification_criteria": task.said("verify"),
+        "verification_criteria": task.note_values("verify"),
         "retry_count": task.tries,
-        "why": task.said("failed") + task.said("blocked"),
+        "why": task.note_values("failed") + task.note_values("blocked"),
     }

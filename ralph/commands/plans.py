@@ -13,13 +13,13 @@ from ralph.plan import progress
 from ralph.plan.progress import Progress
 from ralph.process import lock
 from ralph.process.lock import Holder
-from ralph.run.verdict import Reason, Tally, verdict
+from ralph.run.verdict import Reason, Tally, stop_reason
 from ralph.settings import sources
 from ralph.settings.table import Settings
 from ralph.store import journal
 from ralph.store.journal import Record
-from ralph.store.state import Death, State
-from ralph.words import moment, one_line
+from ralph.store.state import OpenIteration, State
+from ralph.words import format_moment, one_line
 
 _SUFFIX = "_PROGRESS.md"
 
@@ -42,27 +42,27 @@ class Plan(NamedTuple):
         """The run that works on it, in the tree of its progress file or in the one that we are in."""
         me = os.path.realpath(self.progress_path)
         for place in (Path.cwd(), Path(me).parent):
-            holder = lock.holder(lock.working_tree(place))
+            holder = lock.read_holder(lock.working_tree(place))
             if holder and holder.progress == me:
                 return holder
         return None
 
 
-def find(word: str | None, progress_file: str | None = None) -> Plan:
+def find_plan(word: str | None, progress_file: str | None = None) -> Plan:
     """The plan that is meant by its file, by its name, or by its progress file; without a word the only one here.
 
     Unlike a run it also looks beside the plan: who only wants to know may be anywhere. Raises RalphError.
     """
     if not word:
-        found = [_of_progress_file(Path(progress_file))] if progress_file else here()
+        found = [_of_progress_file(Path(progress_file))] if progress_file else plans_here()
         if len(found) > 1:
-            raise RalphError(f"name one of the plans that are here: {', '.join(map(label, found))}")
+            raise RalphError(f"name one of the plans that are here: {', '.join(map(plan_label, found))}")
         return found[0]
     usual = Path(files.plan_name(Path(word)) + _SUFFIX)
     if not files.is_file(usual):
         usual = Path(word).parent / usual
     path = next(filter(files.is_file, (Path(word), Path(f"{word}.md"), Path(f"{word}.json"))), Path(word))
-    said = sources.alone(sources.collected(path), "RALPH_PROGRESS_FILE").progress_file
+    said = sources.single_setting(sources.collect_settings(path), "RALPH_PROGRESS_FILE").progress_file
     progress_path = Path(progress_file or said or usual)
     if path.name.endswith(_SUFFIX):
         progress_path = path
@@ -74,14 +74,14 @@ def find(word: str | None, progress_file: str | None = None) -> Plan:
     raise RalphError(what, fix="ralph status lists what there is")
 
 
-def here() -> list[Plan]:
+def plans_here() -> list[Plan]:
     """Those whose progress file lies in this folder. Raises RalphError where there is none."""
     if found := [_of_progress_file(path) for path in sorted(Path().glob(f"*{_SUFFIX}")) if path.is_file()]:
         return found
     raise RalphError(f"no progress file in {Path.cwd()}", fix="ralph PLAN starts one, -C DIR looks elsewhere")
 
 
-def label(plan: Plan) -> str:
+def plan_label(plan: Plan) -> str:
     """By what name it is found here: that of its progress file, which a copy does not share."""
     return plan.progress_path.name.removesuffix(_SUFFIX)
 
@@ -89,7 +89,7 @@ def label(plan: Plan) -> str:
 def _of_progress_file(path: Path) -> Plan:
     """The plan that a progress file belongs to: the one it names, else the one of its own name."""
     plan = path.with_name(f"{path.name.removesuffix(_SUFFIX)}.md")
-    if said := progress.parse(files.held(path)).plan:
+    if said := progress.parse(files.read_or_empty(path)).plan:
         plan = next(filter(files.is_file, (Path(said), path.parent / said)), Path(said))
     return Plan(files.plan_name(plan), plan, path)
 
@@ -123,17 +123,17 @@ class Seen(NamedTuple):
     @property
     def rows(self) -> list[Record]:
         """Its iterations, the oldest first."""
-        return journal.rows(self.records)
+        return journal.iterations_in(self.records)
 
     @property
     def sums(self) -> Record:
         """What all of them came to, also those that are no longer on record."""
-        return journal.sums(self.records)
+        return journal.sum_up(self.records)
 
 
-def look(plan: Plan) -> Seen:
+def inspect_plan(plan: Plan) -> Seen:
     """What there is to say about a plan now. Raises RalphError when its files cannot be read."""
-    holder, begun, path = plan.holder, plan.state.died(), plan.progress_path
+    holder, begun, path = plan.holder, plan.state.open_iteration(), plan.progress_path
     try:
         now = progress.parse(path.read_bytes()) if path.exists() else None
         records = journal.read(plan.state.journal)
@@ -143,28 +143,28 @@ def look(plan: Plan) -> Seen:
     how = _at_work(last, begun, now) if holder else _at_rest(plan, now, last, begun)
     if begun and not journal.tells_of(records, begun):
         ended, said = ("running", "runs now") if holder else ("died", "ralph was killed")
-        records += journal.records([{**journal.unfinished(begun, said), "ended": ended}])
+        records += journal.parse_records([{**journal.unfinished_line(begun, said), "ended": ended}])
     return Seen(plan, how, now, holder, records)
 
 
-def _at_work(last: Record | None, begun: Death | None, now: Progress | None) -> Standing:
+def _at_work(last: Record | None, begun: OpenIteration | None, now: Progress | None) -> Standing:
     stops = ", then RALPH_STOP" if now and now.stop else ""
     if begun:
         verifying = ", verifying" if begun.record.with_suffix(".verify.log").exists() else ""
         return Standing("running", f"{begun.mode}, iteration {begun.iteration}{verifying}{stops}")
     if last and last.event == "wait" and last.until > time.time():
-        return Standing("waiting", f"until {moment(last.until, time.time())}: {last.message}")
+        return Standing("waiting", f"until {format_moment(last.until, time.time())}: {last.message}")
     return Standing("running", stops.removeprefix(", "))
 
 
-def _at_rest(plan: Plan, now: Progress | None, last: Record | None, begun: Death | None) -> Standing:
+def _at_rest(plan: Plan, now: Progress | None, last: Record | None, begun: OpenIteration | None) -> Standing:
     """Where nobody works on it: by its progress file, its last record, and what no run has judged."""
     if now is None:
         return Standing("new", "there is no progress file yet")
     settings = Settings()
     with contextlib.suppress(RalphError):  # what is wrong with them, a start says
-        settings = sources.everywhere(plan.path)
-    stop = verdict(now, Tally(), settings)
+        settings = sources.settings_everywhere(plan.path)
+    stop = stop_reason(now, Tally(), settings)
     if now.done and (begun or not stop):
         return Standing("unchecked", "the next start checks RALPH_DONE")
     if stop:
@@ -182,14 +182,14 @@ def _at_rest(plan: Plan, now: Progress | None, last: Record | None, begun: Death
     return Standing("blocked" if is_stuck else "stopped", last.summary)
 
 
-def told(record: Record) -> str:
+def describe_record(record: Record) -> str:
     """A record in a line; empty for what the line of an iteration tells."""
     if record.event == "iteration":
         return f"{record.kind} {record.summary}" + " · not counted" * (not record.counted)
     if record.event == "run":
         return f"{record.kind} ended: {record.summary}"
     if record.event == "wait":
-        return f"{record.kind} waits until {moment(record.until, record.at)}: {record.message}"
+        return f"{record.kind} waits until {format_moment(record.until, record.at)}: {record.message}"
     if record.event == "verify" and not (record.iteration and record.success):
         return f"verify: {one_line(record.message, 300) or 'passed'}"
     if record.event == "tamper":

@@ -15,27 +15,27 @@ import jinja2
 
 from ralph import __version__, files
 from ralph.commands import plans
-from ralph.commands.plans import Seen, told
+from ralph.commands.plans import Seen, describe_record
 from ralph.errors import RalphError
 from ralph.store.journal import Record
-from ralph.words import duration, moment, plain, usd
+from ralph.words import format_duration, format_moment, format_usd, plain
 
 _MOST_ROWS = 300
 """The newest: more bars would be thinner than a dot, and `ralph log` has them all."""
 
 
-def report(word: str | None, *, output: str | None, opens: bool, progress_file: str | None) -> int:
+def write_report(word: str | None, *, output: str | None, opens: bool, progress_file: str | None) -> int:
     """Writes the report and prints where; 0. By default outside of the working directory, where the agent would see it.
 
     Raises RalphError when there is no place for it.
     """
-    plan = plans.find(word, progress_file)
-    made = page(plans.look(plan), time.time())
+    plan = plans.find_plan(word, progress_file)
+    made = render_page(plans.inspect_plan(plan), time.time())
     if output == "-":
         sys.stdout.buffer.write(made)
         return 0
     path = Path(output or plan.state.folder / "report.html")
-    with files.told(path, "written"):
+    with files.os_errors_as_ralph_errors(path, "written"):
         if not output:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             path.unlink(missing_ok=True)  # it may be a link of an agent's
@@ -57,10 +57,10 @@ def _compact(number: float) -> str:
 
 _CHARTS = (
     ("Tasks", _compact, ("left", "done")),
-    ("Cost", usd, ("cost",)),
+    ("Cost", format_usd, ("cost",)),
     ("Tokens written", _compact, ("output",)),
     ("Tokens read", _compact, ("cache_read", "cache_write", "input")),
-    ("Time", duration, ("agent", "verifying", "waiting")),
+    ("Time", format_duration, ("agent", "verifying", "waiting")),
 )
 """What is drawn for each iteration: how a value is written, and the parts of a bar, the first at its foot."""
 
@@ -86,7 +86,7 @@ def _lanes(rows: Sequence[Record]) -> list[list[Record]]:
     return found
 
 
-def page(seen: Seen, now: float) -> bytes:
+def render_page(seen: Seen, now: float) -> bytes:
     """The page. Whatever is put into it is escaped, and cannot steer a terminal or turn the direction of writing."""
     environment = jinja2.Environment(
         autoescape=True,
@@ -108,11 +108,11 @@ def page(seen: Seen, now: float) -> bytes:
         charts=charts,
         lanes=_lanes([row for row in rows if row.run == rows[-1].run]),
         tasks=seen.progress.tasks if seen.progress else (),
-        records=list(filter(told, seen.records))[-_MOST_ROWS:],
-        told=told,
-        when=lambda at: moment(at, 0),
-        duration=duration,
-        usd=usd,
+        records=list(filter(describe_record, seen.records))[-_MOST_ROWS:],
+        told=describe_record,
+        when=lambda at: format_moment(at, 0),
+        duration=format_duration,
+        usd=format_usd,
         compact=_compact,
         now=now,
         version=__version__,

@@ -15,8 +15,8 @@ from ralph.plan.progress import Progress
 from ralph.plan.progress.file import ProgressFile
 from ralph.process import lock
 from ralph.run.prepared import Start
-from ralph.run.verdict import Reason, Tally, verdict
-from ralph.screen.text import attended
+from ralph.run.verdict import Reason, Tally, stop_reason
+from ralph.screen.text import is_attended
 from ralph.settings import options, sources
 from ralph.settings.options import Asked
 from ralph.settings.table import Given
@@ -24,56 +24,56 @@ from ralph.store.state import State
 from ralph.words import plain
 
 
-def run(asked: Asked) -> int:
+def start_run(asked: Asked) -> int:
     """Does what was asked; the exit code."""
     try:
-        start = find(asked)
+        start = find_start(asked)
     except RalphError:
         if not _has_plan_back(asked):
             raise
-        start = find(asked)
+        start = find_start(asked)
     state = State(start.name, start.progress_path)
     if asked.dry_run:
-        from ralph.commands.dry_run import show  # noqa: PLC0415 - as `session` below
+        from ralph.commands.dry_run import show_dry_run  # noqa: PLC0415 - as `session` below
 
-        return show(start, state)
+        return show_dry_run(start, state)
     if start.settings.interactive:
         from ralph.commands.talk import talk  # noqa: PLC0415 - same
 
         following = talk(start, state)
-        return run(following) if following else 0
-    held = lock.acquire(lock.working_tree(Path.cwd()))
+        return start_run(following) if following else 0
+    held = lock.acquire_lock(lock.working_tree(Path.cwd()))
     file = ProgressFile(start.progress_path, state)
     now = file.read() if file.exists() else None
-    check_place(start, now)
+    check_progress_owner(start, now)
     if now and not held.dead_run() and (early := ends_at_once(start, state, file.text)):
-        raise RalphError.of([early, *start.lacks(file.text)])
+        raise RalphError.of([early, *start.missing_imports(file.text)])
     from ralph.commands.wiring import WIRING  # noqa: PLC0415 - same
-    from ralph.loop.session import session  # noqa: PLC0415 - 60 ms that a start with nothing to do need not pay
+    from ralph.loop.session import run_session  # noqa: PLC0415 - 60 ms that a start with nothing to do need not pay
 
-    files.sweep(file.path)
-    return session(start, file, state, held, WIRING)
+    files.remove_leftovers(file.path)
+    return run_session(start, file, state, held, WIRING)
 
 
-def find(asked: Asked) -> Start:
+def find_start(asked: Asked) -> Start:
     """What a start finds, before anything is done. Raises RalphError with all that is wrong."""
     if not asked.plan:
         raise RalphError("no plan is named", fix="write ralph PLAN; ralph --help says more")
     plan = Path(asked.plan)
-    text = files.held(plan)
+    text = files.read_or_empty(plan)
     if not text and files.is_file(plan):
         raise RalphError(f"{plan}: has nothing in it that can be read", fix="write there what shall be done")
     if not text:
-        raise RalphError(f"{plan}: No such file", fix=options.meant(asked.plan) or "name the plan first")
+        raise RalphError(f"{plan}: No such file", fix=options.suggest_command(asked.plan) or "name the plan first")
     name = files.plan_name(plan)
-    said = sources.collected(plan, asked.given)
+    said = sources.collect_settings(plan, asked.given)
     progress_path = _progress_path(name, said)
     imported = None
     if plan.name.endswith(".json") or re.search(rb"(?:```|~~~)[ \t]*json", text, re.IGNORECASE):
         from ralph.plan import taskjson  # noqa: PLC0415 - 10 ms that only plans in JSON pay
 
         imported = taskjson.of_plan(plan, text)
-    now = progress.parse(files.held(progress_path))
+    now = progress.parse(files.read_or_empty(progress_path))
     start = Start(
         asked=asked,
         plan=Path(os.path.realpath(plan)),
@@ -90,17 +90,17 @@ def find(asked: Asked) -> Start:
     elif mode in ("", "all"):
         mode = "build" if now.done else now.mode or "build"
     try:
-        return start.entered(mode)
+        return start.in_mode(mode)
     except RalphError as error:
         if mode == asked.mode or mode != now.mode:
             raise
-        entered = start.entered("build")
+        entered = start.in_mode("build")
         entered.settings.remarks.append(RalphError(f"{progress_path}: Mode: {mode} is ignored: {error.message}"))
         return entered
 
 
 def _progress_path(name: str, said: Sequence[Given]) -> Path:
-    return sources.alone(said, "RALPH_PROGRESS_FILE").progress_file or Path(f"{name}_PROGRESS.md")
+    return sources.single_setting(said, "RALPH_PROGRESS_FILE").progress_file or Path(f"{name}_PROGRESS.md")
 
 
 def _has_plan_back(asked: Asked) -> bool:
@@ -112,7 +112,7 @@ def _has_plan_back(asked: Asked) -> bool:
 
     name = files.plan_name(plan)
     with contextlib.suppress(OSError):  # the folder that we are in may be gone
-        if put_plan_back(State(name, _progress_path(name, sources.collected(plan, asked.given))), plan):
+        if put_plan_back(State(name, _progress_path(name, sources.collect_settings(plan, asked.given))), plan):
             print(plain(f"ralph: {plan} was removed in the iteration in which ralph died: put back"), file=sys.stderr)
             return True
     return False
@@ -122,16 +122,16 @@ def ends_at_once(start: Start, state: State, text: bytes) -> RalphError | None:
     """Why a start that finds this progress file has nothing to do, and what there is to do; None when it has."""
     path = start.progress_path
     now = progress.parse(text)
-    if now.blocked_by_ralph and attended():
+    if now.blocked_by_ralph and is_attended():
         now = progress.parse(progress.without_own_block(text))
-    if state.died() and now.blocked is None:
+    if state.open_iteration() and now.blocked is None:
         return None  # what the run wrote that died was never checked
-    stop = verdict(now, Tally(), start.settings)
+    stop = stop_reason(now, Tally(), start.settings)
     if stop and stop.reason is Reason.DONE and start.strict and start.is_stale(now):
         return None
     ready = (now.tasks and not now.open) or (start.imported and not now.tasks)
     if not stop and start.strict and not ready:
-        stop = start.stuck(text)
+        stop = start.why_stuck(text)
     if not stop:
         return None
     what = f"is {stop.reason.label}"
@@ -144,7 +144,7 @@ def ends_at_once(start: Start, state: State, text: bytes) -> RalphError | None:
     return RalphError(f"{start.name} {what}: {stop.why}".removesuffix(": "), stop.reason.code, fix=fix, for_people=True)
 
 
-def check_place(start: Start, now: Progress | None) -> None:
+def check_progress_owner(start: Start, now: Progress | None) -> None:
     """Raises RalphError where the progress file, None if it is missing, is another plan's, or lies elsewhere.
 
     Two plans of one name would share their progress, and cron in the wrong folder would start all over.

@@ -8,29 +8,29 @@ from typing import Any
 from ralph.commands import plans
 from ralph.commands.plans import Seen, Standing
 from ralph.errors import RalphError
-from ralph.screen.text import clipped, width
-from ralph.words import counted, moment, plain, since, usd
+from ralph.screen.text import clip, terminal_width
+from ralph.words import format_age, format_moment, format_usd, plain, plural
 
 _LAST = 5
 _WHY_COLUMNS = 50
 
 
-def status(word: str | None, *, progress_file: str | None, as_json: bool) -> int:
+def print_status(word: str | None, *, progress_file: str | None, as_json: bool) -> int:
     """Prints how it stands; the exit code says it too: 0 done, 3 work remains, 4 a person is needed.
 
     Of several plans it is that of the one that needs most.
     """
     is_list = word is None and progress_file is None
     found: list[Seen] = []
-    for plan in plans.here() if is_list else [plans.find(word, progress_file)]:
+    for plan in plans.plans_here() if is_list else [plans.find_plan(word, progress_file)]:
         try:
-            found.append(plans.look(plan))
+            found.append(plans.inspect_plan(plan))
         except RalphError as error:
             if not is_list:
                 raise
             found.append(Seen(plan, Standing("unreadable", error.message)))  # it does not hide the others
     if as_json:
-        told = [facts(seen) for seen in found]
+        told = [status_facts(seen) for seen in found]
         print(json.dumps(told if is_list else told[0], ensure_ascii=False))
     elif is_list:
         _print_table(found)
@@ -41,16 +41,16 @@ def status(word: str | None, *, progress_file: str | None, as_json: bool) -> int
 
 def _print_table(found: Sequence[Seen]) -> None:
     """A line each, the states under each other; a terminal cuts it at its edge."""
-    edge = width()
-    names = [plain(plans.label(seen.plan)) for seen in found]
+    edge = terminal_width()
+    names = [plain(plans.plan_label(seen.plan)) for seen in found]
     longest = max(map(len, names))
     longest_state = max(len(seen.standing.state) for seen in found)
     for name, seen in zip(names, found, strict=True):
         line = f"{name:{longest}}  {seen.standing.state:{longest_state}}  "
         if seen.standing.why:
-            line += f"{clipped(seen.standing.why, _WHY_COLUMNS)} · "
+            line += f"{clip(seen.standing.why, _WHY_COLUMNS)} · "
         line += _figures(seen)
-        print(clipped(line, edge) if edge else line)
+        print(clip(line, edge) if edge else line)
 
 
 def _figures(seen: Seen) -> str:
@@ -59,11 +59,11 @@ def _figures(seen: Seen) -> str:
     if now := seen.progress:
         parts = [f"{now.mode} {now.rounds}".strip(), now.figures]
     if sums.iterations:
-        parts.append(counted(sums.iterations, "iteration"))
+        parts.append(plural(sums.iterations, "iteration"))
     if sums.cost_usd is not None:
-        parts.append(usd(sums.cost_usd, at_least=sums.cost_at_least))
+        parts.append(format_usd(sums.cost_usd, at_least=sums.cost_at_least))
     if seen.records:
-        parts.append(since(seen.records[-1].at, time.time()))
+        parts.append(format_age(seen.records[-1].at, time.time()))
     return " · ".join(filter(None, parts))
 
 
@@ -78,11 +78,11 @@ def _whole(seen: Seen) -> list[str]:
         lines += [f"  [{task.mark}] {task.text}" for task in seen.progress.tasks]
     if rows := seen.rows[-_LAST:]:
         lines += ["", "The last iterations:"]
-        lines += [f"  {moment(row.at, time.time())}  {plans.told(row)}" for row in rows]
+        lines += [f"  {format_moment(row.at, time.time())}  {plans.describe_record(row)}" for row in rows]
     return lines
 
 
-def facts(seen: Seen) -> dict[str, Any]:
+def status_facts(seen: Seen) -> dict[str, Any]:
     """The same for a program; costs in US dollars."""
     sums = seen.sums
     now = seen.progress

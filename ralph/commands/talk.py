@@ -15,13 +15,13 @@ from ralph.plan.progress.file import ProgressFile
 from ralph.process import lock, signals
 from ralph.process.lock import Lock
 from ralph.process.programs import foreground
-from ralph.run.memory import memory
+from ralph.run.memory import prompt_memory
 from ralph.run.prepared import Start
 from ralph.settings import sources
 from ralph.settings.options import Asked
 from ralph.store import journal
 from ralph.store.state import State
-from ralph.words import counted, plain
+from ralph.words import plain, plural
 
 
 def talk(start: Start, state: State) -> Asked | None:
@@ -31,7 +31,7 @@ def talk(start: Start, state: State) -> Asked | None:
         raise RalphError(f"{start.mode} is a conversation, which cannot be rehearsed", fix="name another mode")
     if not (os.isatty(0) and os.isatty(1)):
         _call(start, state)
-    signals.install()
+    signals.install_handlers()
     held = _lock(start, file)
     try:
         changed = _converse(start, state)
@@ -50,12 +50,12 @@ def _call(start: Start, state: State) -> None:
     """Ends this start; with a notice, once, where it is the progress file that wants a conversation."""
     fix = f"start ralph {shlex.quote(str(start.asked.plan))} {start.mode} in a terminal"
     wanted = RalphError(f"{start.name}: {start.mode} is a conversation", 4, fix=fix)
-    if start.asked.mode != start.mode and state.noted("conversation") != start.mode:
-        state.note("conversation", start.mode)
+    if start.asked.mode != start.mode and state.read_note("conversation") != start.mode:
+        state.write_note("conversation", start.mode)
         values = sources.channel_values()
         notice = channels.Notice("blocked", "Ralph Blocked", f"Plan: {start.name}\n{wanted.message}")
-        for channel in channels.configured(values):
-            if failure := channels.deliver(channel, notice, values):
+        for channel in channels.configured_channels(values):
+            if failure := channels.deliver_notice(channel, notice, values):
                 print(plain(f"ralph: {channel.name}: not sent: {failure}"), file=sys.stderr)
     raise wanted
 
@@ -64,9 +64,9 @@ def _lock(start: Start, file: ProgressFile) -> Lock:
     """The tree for itself; a run that works on the plan is stopped after its iteration, if the person wants that."""
     tree = lock.working_tree(Path.cwd())
     try:
-        return lock.acquire(tree)
+        return lock.acquire_lock(tree)
     except RalphError as error:
-        holder = lock.holder(tree)
+        holder = lock.read_holder(tree)
         if not holder or holder.progress != os.path.realpath(start.progress_path):
             raise
         if not _says_yes(f"{error.what}: stop it after its iteration?"):
@@ -78,28 +78,30 @@ def _lock(start: Start, file: ProgressFile) -> Lock:
         print("ralph: it ends after this iteration; Ctrl+C waits no longer")
         while signals.interrupted() is None:
             with contextlib.suppress(RalphError):
-                return lock.acquire(tree)
+                return lock.acquire_lock(tree)
             signals.wait(0.5)
     finally:
         if not is_theirs:
-            file.edit(progress.without, "RALPH_STOP")
+            file.edit(progress.without_lines, "RALPH_STOP")
     raise KeyboardInterrupt
 
 
 def _converse(start: Start, state: State) -> str:
     """What it changed in the plan and the progress file."""
-    agent, *_ = command.chosen(start.settings, start.asked.agent_arguments)
+    agent, *_ = command.choose_agents(start.settings, start.asked.agent_arguments)
     if not agent.talk:
         raise RalphError(f"the agent {agent.name} cannot be talked to", fix="see --agent")
     command.check_there([agent], start.settings)
-    prompt = start.prompt().render({"ITERATION": journal.counted(state.journal) + 1, "MEMORY": memory(state)})
+    prompt = start.load_prompt().render(
+        {"ITERATION": journal.count_iterations(state.journal) + 1, "MEMORY": prompt_memory(state)}
+    )
     env = {name: value for name, value in os.environ.items() if not name.startswith("RALPH_")}
-    plan, before = files.held(start.plan), progress.parse(files.held(start.progress_path))
-    foreground(agent.argv(start.settings, prompt), env=env)
-    state.note("conversation", "")
-    now = progress.parse(files.held(start.progress_path))
-    said = f"{start.plan.name} {'is as it was' if files.held(start.plan) == plan else 'changed'}"
-    return f"{said} · {counted(len(now.tasks), 'task')} ({len(now.tasks) - len(before.tasks):+}), {now.ticked} ticked"
+    plan, before = files.read_or_empty(start.plan), progress.parse(files.read_or_empty(start.progress_path))
+    foreground(agent.command_line(start.settings, prompt), env=env)
+    state.write_note("conversation", "")
+    now = progress.parse(files.read_or_empty(start.progress_path))
+    said = f"{start.plan.name} {'is as it was' if files.read_or_empty(start.plan) == plan else 'changed'}"
+    return f"{said} · {plural(len(now.tasks), 'task')} ({len(now.tasks) - len(before.tasks):+}), {now.ticked} ticked"
 
 
 def _says_yes(question: str) -> bool:

@@ -4,7 +4,7 @@ from ralph.loop.plain import PlainController
 from ralph.loop.session import Wiring
 from ralph.run.context import Run
 from ralph.run.controllers import Controller
-from ralph.store.state import Death, State
+from ralph.store.state import OpenIteration, State
 
 
 def make_controller(run: Run) -> Controller:
@@ -19,14 +19,18 @@ def make_controller(run: Run) -> Controller:
     commits = settings.strict and settings.auto_commit
     if commits and (start.strict or start.asked.mode == "all") and not run.transcript:  # a night goes on
         watching.check_can_commit()
-    if start.strict and run.keepers:
-        from ralph.parallel.coordinator import Crew  # noqa: PLC0415 - 20 ms that only --jobs pays
+    if start.strict and run.supervisors:
+        from ralph.parallel.coordinator import ParallelController  # noqa: PLC0415 - 20 ms that only --jobs pays
 
-        return Crew(run)
-    return attempts.Strict(run, watching) if start.strict else PlainController(run, watching if settings.only else None)
+        return ParallelController(run)
+    return (
+        attempts.StrictController(run, watching)
+        if start.strict
+        else PlainController(run, watching if settings.only else None)
+    )
 
 
-def recover(run: Run, death: Death) -> None:
+def recover(run: Run, death: OpenIteration) -> None:
     """Undoes what nobody judged of an iteration in which ralph died."""
     from ralph.strict.recovery import recover as undo  # noqa: PLC0415 - 20 ms, for what it takes of --strict
 
@@ -37,7 +41,7 @@ def take_last_look(state: State) -> None:
     """What the supervisor does once ralph is gone and all has ended; nothing where ralph had judged the iteration."""
     from ralph.strict import watch  # noqa: PLC0415 - only that process pays, after a death
 
-    if state.died():
+    if state.open_iteration():
         watch.take_last_look(state)
 
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ralph.agent.turn import Commits
-from ralph.files import held, state_home
+from ralph.files import read_or_empty, state_home
 from ralph.process.lock import working_tree
-from ralph.process.programs import Finished, call, git_runs
+from ralph.process.programs import Finished, call_program, git_runs
 
 _TIMEOUT_S = 60.0
 _FILES_AT_MOST = 50_000
@@ -35,7 +35,7 @@ _FIELDS = {"1": 8, "u": 10, "?": 1}
 """How many fields stand before the name in a line that begins so; they hold the index's version of the file."""
 
 
-def git(
+def run_git(
     *arguments: str,
     cwd: Path | None = None,
     env: Mapping[str, str] = os.environ,
@@ -50,7 +50,9 @@ def git(
     pinned = ("-c", "core.fsmonitor=false", "-c", "safe.bareRepository=explicit")
     argv = [_found(), "--no-optional-locks", *pinned, "-C", str(cwd or "."), *arguments]
     try:
-        return call(argv, timeout_s=timeout_s, env={**env, "LC_ALL": "C", "GIT_NO_LAZY_FETCH": "1"}, stdin=stdin)
+        return call_program(
+            argv, timeout_s=timeout_s, env={**env, "LC_ALL": "C", "GIT_NO_LAZY_FETCH": "1"}, stdin=stdin
+        )
     except OSError as error:
         return Finished(code=127, stdout=b"", stderr=str(error).encode(errors="replace"))
 
@@ -61,7 +63,7 @@ def _found() -> str:
     return shutil.which("git") or "git"
 
 
-def complaint(done: Finished) -> str:
+def error_text(done: Finished) -> str:
     """Why git failed, in its own words, else its exit code."""
     said = done.stderr.decode(errors="replace").strip().removeprefix("fatal: ").removeprefix("error: ")
     return said or str(done.code)
@@ -71,14 +73,14 @@ NAMED = ("--pathspec-from-file=-", "--pathspec-file-nul")
 """Has git read from standard input which files are meant: see `pathspecs`."""
 
 
-def terminated(names: Iterable[str]) -> bytes:
+def nul_terminated(names: Iterable[str]) -> bytes:
     """Names as git reads them with `-z`."""
     return b"".join(os.fsencode(name) + b"\0" for name in names)
 
 
-def pathspecs(names: Iterable[str]) -> bytes:
+def literal_pathspecs(names: Iterable[str]) -> bytes:
     """Names as git reads pathspecs, from the top of the tree, each a name whatever is in it."""
-    return terminated(f":(top,literal){name}" for name in names)
+    return nul_terminated(f":(top,literal){name}" for name in names)
 
 
 def names_in(printed: bytes) -> list[str]:
@@ -99,7 +101,7 @@ def tree(top: Path, env: Mapping[str, str], within: set[str]) -> Tree | None:
 
     `within` are the repositories there, and takes those that are found: of them every file counts, since no git looks.
     """
-    done = git(*_STATUS.split(), cwd=top, env=env) if (top / ".git").exists() else None
+    done = run_git(*_STATUS.split(), cwd=top, env=env) if (top / ".git").exists() else None
     if done is None or done.code:
         return None
     head, files = "", dict[str, tuple[str, object]]()
@@ -148,7 +150,7 @@ def _content(path: str) -> object:
     return None
 
 
-def sizes(numstat: Iterable[str]) -> tuple[int, int, list[str]]:
+def parse_numstat(numstat: Iterable[str]) -> tuple[int, int, list[str]]:
     """How many lines were added and removed, and in which files, by what git prints with `--numstat -z`."""
     rows = [row.lstrip("\n").split("\t", 2) for row in numstat]
     added, removed = (sum(int(row[at]) for row in rows if row[at] != "-") for at in (0, 1))  # it stands for no text
@@ -158,11 +160,11 @@ def sizes(numstat: Iterable[str]) -> tuple[int, int, list[str]]:
 def git_folder(tree: Path) -> Path:
     """The folder of git's for this working tree."""
     folder = tree / ".git"
-    leads = os.fsdecode(held(folder)).strip().removeprefix("gitdir: ")
+    leads = os.fsdecode(read_or_empty(folder)).strip().removeprefix("gitdir: ")
     return tree / (leads or folder)  # an empty file leads nowhere, least of all to the project's own locks
 
 
-def locks(tree: Path) -> list[Path]:
+def find_locks(tree: Path) -> list[Path]:
     """Every lock that a git left in git's folder of this working tree."""
     folder = git_folder(tree)
     with contextlib.suppress(OSError, ValueError):  # after a power loss it may lead to a name of NULs
@@ -175,7 +177,7 @@ def remove_orphaned_locks(tree: Path, since: float) -> list[Path]:
 
     Not every program that works in a repository is git: one that does has its lock for a moment.
     """
-    new = {lock: at for lock in locks(tree) if (at := touched_at(lock)) > since - _TICK_S}
+    new = {lock: at for lock in find_locks(tree) if (at := touched_at(lock)) > since - _TICK_S}
     if not new or git_runs(tree):
         return []
     time.sleep(_LOCKED_S)
@@ -203,7 +205,7 @@ class Changes:
         self._own = os.path.relpath(os.path.realpath(state_home()), real) + os.sep
         self._began = time.time()
         env = {**os.environ, "GIT_CEILING_DIRECTORIES": str(self._tree.parent)}  # where it is broken, none above counts
-        modules = os.fsdecode(held(self._tree / ".gitmodules"))
+        modules = os.fsdecode(read_or_empty(self._tree / ".gitmodules"))
         within = set(re.findall(r"(?m)^\s*path\s*=\s*(.+?)\s*$", modules))
         known = partial(tree, env=env, within=within)  # copied once: that takes as long as to read ten files
         seen = known(self._tree)
@@ -214,13 +216,13 @@ class Changes:
         self.disturbed = False
         """What changes before the next iteration is not its doing."""
 
-    def begin(self) -> None:
+    def begin_look(self) -> None:
         """An iteration begins, of which the changes shall be known; it may leave git's locks behind."""
         if self.disturbed:
-            self.look()
+            self.take_changes()
         self._began = time.time()
 
-    def look(self) -> tuple[Commits, tuple[str, ...]]:
+    def take_changes(self) -> tuple[Commits, tuple[str, ...]]:
         """What was committed since it began, and the files that are not as they were, committed or not."""
         self.disturbed = False
         before, now = self._seen, self._look(self._tree)
@@ -236,9 +238,9 @@ class Changes:
                     names.add(name)
         old, new, count, added, removed = before.head, now.head, 0, 0, 0
         if new not in ("", old):
-            count = int(git("rev-list", "--count", f"{old}..{new}" if old else new, cwd=self._tree).stdout or 0)
+            count = int(run_git("rev-list", "--count", f"{old}..{new}" if old else new, cwd=self._tree).stdout or 0)
             asked = ["--numstat", "-z", "--no-renames", "--no-ext-diff", old or _EMPTY_TREE, new]
-            added, removed, differ = sizes(names_in(git("diff", *asked, cwd=self._tree).stdout))
+            added, removed, differ = parse_numstat(names_in(run_git("diff", *asked, cwd=self._tree).stdout))
             names.update(differ)
         files = tuple(name for name in sorted(names) if not self._is_own(name))
         return Commits(count=count, added=added, removed=removed, head=new, base=old), files
@@ -247,7 +249,7 @@ class Changes:
         """Removes the locks that a git of this iteration left behind, not older ones; their paths."""
         return remove_orphaned_locks(self._tree, self._began)
 
-    def commit(self) -> str:
+    def describe_commit(self) -> str:
         """The commit that the working tree was on at the last look, and `-dirty-DIGEST` of the changes beyond it."""
         differ = sorted((name, *each) for name, each in self._seen.files.items() if not self._is_own(name))
         dirty = f"-dirty-{zlib.crc32(repr(differ).encode()):08x}" if any(entry for _, entry, _ in differ) else ""

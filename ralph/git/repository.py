@@ -17,10 +17,19 @@ from pathlib import Path
 from ralph import files
 from ralph.agent.turn import Commits
 from ralph.errors import RalphError
-from ralph.git.changes import IN_NO_OTHER, NAMED, complaint, git, names_in, pathspecs, sizes, terminated
+from ralph.git.changes import (
+    IN_NO_OTHER,
+    NAMED,
+    error_text,
+    literal_pathspecs,
+    names_in,
+    nul_terminated,
+    parse_numstat,
+    run_git,
+)
 from ralph.process.lock import working_tree
-from ralph.process.programs import Finished, call
-from ralph.words import named
+from ralph.process.programs import Finished, call_program
+from ralph.words import join_names
 
 _TIMEOUT_S = 600.0
 _SIGNING_S = 30.0
@@ -45,16 +54,16 @@ class Git:
         """What git prints; RalphError where it fails."""
         done = self._call(*arguments, stdin=stdin)
         if done.code:
-            raise RalphError(f"git {arguments[0]} fails for {self.root}: {complaint(done)}", 1)
+            raise RalphError(f"git {arguments[0]} fails for {self.root}: {error_text(done)}", 1)
         return done.stdout
 
-    def names(self, *arguments: str) -> list[str]:
+    def list_names(self, *arguments: str) -> list[str]:
         """The same where git prints names, with `-z`."""
         return names_in(self.run(*arguments))
 
     def _call(self, *arguments: str, stdin: bytes = b"", timeout_s: float = _TIMEOUT_S) -> Finished:
         pinned = ("-c", "core.hooksPath=/dev/null")
-        return git(*pinned, *arguments, cwd=self.root, env=self._env, stdin=stdin, timeout_s=timeout_s)
+        return run_git(*pinned, *arguments, cwd=self.root, env=self._env, stdin=stdin, timeout_s=timeout_s)
 
 
 Place = tuple[str, str, list[str]]
@@ -80,11 +89,11 @@ class Repository(Git):
         """A commit, and the files that it has."""
 
     @classmethod
-    def around(cls, top: Path) -> "Repository | None":
+    def find_around(cls, top: Path) -> "Repository | None":
         """None where there is none; RalphError where git refuses to work in it, as in one that is another user's."""
         asked = ("--show-toplevel", "--absolute-git-dir", "--git-common-dir", "--git-path", "index")
-        done = git("rev-parse", "--path-format=absolute", *asked, "--git-path", "hooks", cwd=top)
-        what = f"git does not work in {top}: {complaint(done)}"
+        done = run_git("rev-parse", "--path-format=absolute", *asked, "--git-path", "hooks", cwd=top)
+        what = f"git does not work in {top}: {error_text(done)}"
         if done.code and b"not a git repository" not in done.stderr:
             raise RalphError(what)
         folder = working_tree(top) / ".git"
@@ -93,29 +102,29 @@ class Repository(Git):
         found = os.fsdecode(b"\n" + done.stdout).removesuffix("\n").split("\n/")  # a name may hold any line's end
         return None if done.code else cls([f"/{path}" for path in found[1:]])
 
-    def rules(self) -> bytes:
+    def ignore_rules(self) -> bytes:
         """The rules for ignoring that are not in the tree."""
         usual = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
         own = self.ask("config", "--type=path", f"--default={usual}/git/ignore", "core.excludesFile")
-        return files.held(Path(own)) + b"\n" + files.held(self.common / "info" / "exclude")
+        return files.read_or_empty(Path(own)) + b"\n" + files.read_or_empty(self.common / "info" / "exclude")
 
-    def place(self) -> Place:
+    def record_place(self) -> Place:
         """How everything is now; of the index a copy is made."""
-        files.overwrite(self.index_copy, files.held(self._index))
+        files.overwrite_file(self.index_copy, files.read_or_empty(self._index))
         with contextlib.suppress(FileNotFoundError):
             shutil.copystat(self._index, self.index_copy)
-        return *self.head(), self._begun()
+        return *self.read_head(), self._unfinished_operations()
 
-    def committed(self) -> Sequence[str]:
+    def committed_files(self) -> Sequence[str]:
         """The files that the commit has which HEAD is at."""
-        if self._committed[0] != (now := self.head()[1]):
+        if self._committed[0] != (now := self.read_head()[1]):
             self._committed = (
                 now,
-                self.names("ls-tree", "-r", "-z", "--name-only", "--full-tree", "HEAD") if now else [],
+                self.list_names("ls-tree", "-r", "-z", "--name-only", "--full-tree", "HEAD") if now else [],
             )
         return self._committed[1]
 
-    def head(self) -> tuple[str, str]:
+    def read_head(self) -> tuple[str, str]:
         """The branch and the commit, mostly without asking git."""
         said = text_of(self.git_dir / "HEAD").strip()
         branch = said.partition("ref: ")[2]
@@ -126,14 +135,14 @@ class Repository(Git):
 
     def index_now(self) -> bytes:
         """What the index holds; empty where that is what it was."""
-        now = files.held(self._index)
-        return b"" if now == files.held(self.index_copy) else now
+        now = files.read_or_empty(self._index)
+        return b"" if now == files.read_or_empty(self.index_copy) else now
 
     def put_index_back(self) -> None:
         """The index is what it was, to the byte."""
         staged = self.index_copy.read_bytes()
-        if files.held(self._index) != staged:
-            files.replace(self._index, staged)
+        if files.read_or_empty(self._index) != staged:
+            files.replace_file(self._index, staged)
             shutil.copystat(self.index_copy, self._index)  # newer, it would hide what changed meanwhile
         if not staged:
             self._index.unlink(missing_ok=True)
@@ -146,8 +155,8 @@ class Repository(Git):
         """
         branch, commit, were_begun = was
         was_nonsense = self._fixes_head(branch, commit)
-        now = self.head()
-        begun = [one for one in self._begun() if one not in were_begun]
+        now = self.read_head()
+        begun = [one for one in self._unfinished_operations() if one not in were_begun]
         if not was_nonsense and now == (branch, commit) and not begun:
             return None
         if commit and self._call("cat-file", "-e", commit).code:
@@ -156,7 +165,7 @@ class Repository(Git):
         kept, count = "", 0
         for one in (self.ask("rev-parse", "--verify", "--quiet", branch or "HEAD"), now[1]):
             if one not in ("", commit):
-                kept = self._keep(one)
+                kept = self._keep_commit(one)
                 count = int(self.ask("rev-list", "--count", one, *([f"^{commit}"] if commit else [])) or 0)
         for one in begun:
             shutil.move(self.git_dir / one, aside(one))
@@ -173,33 +182,33 @@ class Repository(Git):
         said = text_of(self.git_dir / "HEAD")
         if said.startswith("ref: refs/") or _ID.fullmatch(said.strip()):
             return False
-        files.overwrite(self.git_dir / "HEAD", os.fsencode(f"ref: {branch}\n" if branch else f"{commit}\n"))
+        files.overwrite_file(self.git_dir / "HEAD", os.fsencode(f"ref: {branch}\n" if branch else f"{commit}\n"))
         return True
 
-    def staged(self) -> str:
+    def list_staged(self) -> str:
         """What is staged; that git only looked at files changes nothing in it."""
         return self.ask("ls-files", "--stage", "-v", "-z")
 
-    def keep(self, names: Iterable[str]) -> str:
+    def keep_files(self, names: Iterable[str]) -> str:
         """The ref that has these files as they are now, in a commit on top of HEAD; none where git cannot."""
         scratch = Git(self.root, {**self._env, "GIT_INDEX_FILE": f"{self.index_copy}-kept"})
         with contextlib.suppress(RalphError):
             scratch.run("read-tree", "HEAD")
-            scratch.run("update-index", "--add", "--remove", "-z", "--stdin", stdin=terminated(names))
+            scratch.run("update-index", "--add", "--remove", "-z", "--stdin", stdin=nul_terminated(names))
             tree = scratch.ask("write-tree")
-            return self._keep(scratch.ask("commit-tree", "-p", "HEAD", "-m", "ralph: thrown away", tree))
+            return self._keep_commit(scratch.ask("commit-tree", "-p", "HEAD", "-m", "ralph: thrown away", tree))
         return ""
 
-    def _keep(self, commit: str) -> str:
+    def _keep_commit(self, commit: str) -> str:
         """The ref that keeps this commit from now on."""
         ref = f"refs/ralph/kept/{time.strftime('%Y%m%d-%H%M%S')}-{commit[:10]}"
         self.run("update-ref", "--no-deref", ref, commit)
         return ref
 
-    def _begun(self) -> list[str]:
+    def _unfinished_operations(self) -> list[str]:
         return [name for name in _BEGUN if os.path.lexists(self.git_dir / name)]
 
-    def commit(
+    def commit_files(
         self, names: Collection[str], message: str, run: Callable[[Sequence[str], bytes], str]
     ) -> tuple[Commits, str, list[str]]:
         """Commits these files as they are now, and nothing else: what was committed, why not, and what was left out.
@@ -207,44 +216,44 @@ class Repository(Git):
         What a person has staged of other files stays staged. What git ignores and does not track is left out. `run`
         runs git with the project's hooks; names come by standard input, since a sandbox may hide files of ours.
         """
-        before = self.head()[1]
-        found = standing(self.root, names)
+        before = self.read_head()[1]
+        found = existing_files(self.root, names)
         folders = {name for name, at in found.items() if stat.S_ISDIR(at.st_mode)}
         if folders:  # in place of files, and no commit holds one, unless it is a submodule
-            folders.difference_update(self.submodules())
+            folders.difference_update(self.checked_out_submodules())
         there = found.keys() - folders
-        added = self._call("add", "--intent-to-add", "--ignore-errors", *NAMED, stdin=pathspecs(there))
+        added = self._call("add", "--intent-to-add", "--ignore-errors", *NAMED, stdin=literal_pathspecs(there))
         if added.code not in (0, 1):
-            return Commits(), f"git add fails: {complaint(added)}", []
+            return Commits(), f"git add fails: {error_text(added)}", []
         known = {*names} - folders
         if added.code or len(there) < len(known):  # some are ignored, or gone
-            known.intersection_update(self.names("ls-files", "-z"))
+            known.intersection_update(self.list_names("ls-files", "-z"))
         left_out = sorted(there - known)
         if not known:
             return Commits(), "", left_out
         # as a person's own `git commit`, but that nobody is asked, and that the folder of hooks is as it was
         pinned = ("-c", f"core.hooksPath={self.hooks}", "-c", "maintenance.auto=false")
         how = ("--only", "--quiet", "--cleanup=whitespace", "--message", message.replace("\0", ""))
-        failed = run(["git", "-C", str(self.root), *pinned, "commit", *how, *NAMED], pathspecs(known))
-        now = self.head()[1]
+        failed = run(["git", "-C", str(self.root), *pinned, "commit", *how, *NAMED], literal_pathspecs(known))
+        now = self.read_head()[1]
         if failed or (self.hooks / "pre-commit").exists():  # which may have committed another version than git staged
-            self._call("reset", "--quiet", *NAMED, stdin=pathspecs(known))
+            self._call("reset", "--quiet", *NAMED, stdin=literal_pathspecs(known))
         if now == before:
             asked = ("status", "--porcelain", "-z", "-uall", "--no-renames", IN_NO_OTHER)
-            changed = {entry[3:] for entry in self.names(*asked)}
+            changed = {entry[3:] for entry in self.list_names(*asked)}
             return Commits(), failed if changed.intersection(known) else "", left_out
-        made, in_it = self.describe(now)
+        made, in_it = self.commit_stats(now)
         more = [name for name in in_it if name not in names]
         if more or made.base != before:
-            why = f"a hook moved HEAD, or put more into the commit than the task changed: {named(more)}"
+            why = f"a hook moved HEAD, or put more into the commit than the task changed: {join_names(more)}"
             return Commits(), why, []
         return made, "", left_out
 
-    def submodules(self) -> dict[str, str]:
+    def checked_out_submodules(self) -> dict[str, str]:
         """Each submodule that is there, with the commit that is checked out in it."""
         if not (self.root / ".gitmodules").exists():
             return {}
-        listed = [row.split("\t") for row in self.names("ls-files", "--stage", "-z") if row.startswith("160000 ")]
+        listed = [row.split("\t") for row in self.list_names("ls-files", "--stage", "-z") if row.startswith("160000 ")]
         env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
         there = [name for _, name in listed if (self.root / name / ".git").exists()]
         return {name: Git(self.root / name, env).ask("rev-parse", "HEAD") for name in there}
@@ -253,16 +262,16 @@ class Repository(Git):
         """Whether another git holds the index, such as a `git commit` that waits for its editor."""
         return self._index.with_name(f"{self._index.name}.lock").exists()
 
-    def describe(self, commit: str) -> tuple[Commits, list[str]]:
+    def commit_stats(self, commit: str) -> tuple[Commits, list[str]]:
         """How large a commit is, and the files that it changed."""
         asked = ("diff-tree", "-r", "--root", "--no-renames", "--numstat", "-z", "--always", "--format=%P")
-        parent, *rest = self.names(*asked, commit)
-        added, removed, names = sizes(rest)
+        parent, *rest = self.list_names(*asked, commit)
+        added, removed, names = parse_numstat(rest)
         return Commits(count=1, added=added, removed=removed, head=commit, base=parent), names
 
     def check_can_commit(self) -> None:
         """RalphError where a commit could not come about, so that it is known before money is spent."""
-        if begun := self._begun():
+        if begun := self._unfinished_operations():
             what = f"{self.git_dir / begun[0]}: something is not finished, and commits would become part of it"
             raise RalphError(what, fix="git status says what it is")
         signs = self.ask("config", "--type=bool", "commit.gpgSign") == "true"
@@ -271,18 +280,18 @@ class Repository(Git):
             tree = os.fsdecode(done.stdout).strip()
             done = self._call("commit-tree", *["-S"] * signs, "-m", "ralph tries to commit", tree, timeout_s=_SIGNING_S)
         if done.code:
-            raise RalphError(f"git cannot commit in {self.root}: {complaint(done)}")
+            raise RalphError(f"git cannot commit in {self.root}: {error_text(done)}")
 
 
 def jj_commit(root: Path, names: Iterable[str], message: str) -> str:
     """Commits these files by jj (https://jj-vcs.github.io/jj/), which records changes itself; why not, or nothing."""
     filesets = [f"root-file:{json.dumps(name, ensure_ascii=False)}" for name in names]
     argv = ["jj", "--no-pager", "--color=never", "commit", "--message", message, *filesets]
-    done = call(argv, timeout_s=_TIMEOUT_S, cwd=root)
-    return complaint(done) if done.code else ""
+    done = call_program(argv, timeout_s=_TIMEOUT_S, cwd=root)
+    return error_text(done) if done.code else ""
 
 
-def standing(root: Path, names: Iterable[str]) -> dict[str, os.stat_result]:
+def existing_files(root: Path, names: Iterable[str]) -> dict[str, os.stat_result]:
     """What stands in a tree under these names; what is missing, or lies beyond a link, is left out."""
     real, found = functools.cache(os.path.realpath), {}
     for name in names:
@@ -296,4 +305,4 @@ def standing(root: Path, names: Iterable[str]) -> dict[str, os.stat_result]:
 
 def text_of(path: Path) -> str:
     """What a file holds, as a text that any bytes can be; empty where it cannot be read."""
-    return os.fsdecode(files.held(path))
+    return os.fsdecode(files.read_or_empty(path))

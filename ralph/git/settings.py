@@ -13,11 +13,11 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 
-from ralph.files import held
-from ralph.git.changes import git, git_folder, names_in
+from ralph.files import read_or_empty
+from ralph.git.changes import git_folder, names_in, run_git
 from ralph.process.lock import working_tree
 from ralph.store.state import State
-from ralph.words import named
+from ralph.words import join_names
 
 _FILES = ("config", "config.worktree")
 _HARMLESS = re.compile(
@@ -44,9 +44,9 @@ class GitSettings:
         usual = ("~/.gitconfig", f"{os.environ.get('XDG_CONFIG_HOME') or '~/.config'}/git/config")
         self._own = [os.environ.get("GIT_CONFIG_GLOBAL") or "", *map(os.path.expanduser, usual)]
         self._known, self._left = self._read(), dict[str, str]()
-        if state.died():
+        if state.open_iteration():
             with contextlib.suppress(ValueError, TypeError):
-                self._known, self._left, *_ = map(dict, [*json.loads(state.noted("git")), {}])
+                self._known, self._left, *_ = map(dict, [*json.loads(state.read_note("git")), {}])
         self._noted = dict[str, str]()
         self.serious: list[str] = []
         """What was changed that may have git run a program, in words."""
@@ -54,7 +54,7 @@ class GitSettings:
         """What else was changed last."""
 
     @property
-    def blocked(self) -> str:
+    def block_reason(self) -> str:
         """Why no git may run any more; empty where it may."""
         return blocked_by(self.serious)
 
@@ -62,13 +62,13 @@ class GitSettings:
         """How they are now counts from here on, also for the next run where this one dies."""
         self._known, self._left, self.harmless = self._read(), {}, ""
         if self._known != self._noted:
-            self._state.note("git", json.dumps([self._known]))
+            self._state.write_note("git", json.dumps([self._known]))
             self._noted = self._known
 
     def end(self) -> None:
         """Notes how all that ran has left them: where ralph has died, what changes from then on is a person's."""
         with contextlib.suppress(ValueError):
-            self._state.note("git", json.dumps([json.loads(self._state.noted("git"))[0], self._read()]))
+            self._state.write_note("git", json.dumps([json.loads(self._state.read_note("git"))[0], self._read()]))
 
     def compare(self) -> None:
         """Looks what was changed since; called when something has run that an agent may have written."""
@@ -77,9 +77,9 @@ class GitSettings:
             was, is_now = self._known.get(name, ""), now.get(name, "")
             settings = sorted(settings_of(was) ^ settings_of(is_now))
             keys = list(dict.fromkeys(one.partition("\n")[0] for one in settings))
-            said = f"{name.removeprefix(f'{self._tree}/')} was changed: {named(keys, 9)}"
+            said = f"{name.removeprefix(f'{self._tree}/')} was changed: {join_names(keys, 9)}"
             if not all(map(is_harmless, settings)):
-                self.serious.append(said + kept(name, (was, is_now), self._state.keep))
+                self.serious.append(said + keep_versions(name, (was, is_now), self._state.keep_copy))
             elif keys:
                 self.harmless = said
         self._known = now
@@ -89,11 +89,11 @@ class GitSettings:
         found, places = dict[str, str](), [*self._own]
         for folder in self._folders:
             git_dir = git_folder(folder)
-            common = git_dir / os.fsdecode(held(git_dir / "commondir")).strip()
+            common = git_dir / os.fsdecode(read_or_empty(git_dir / "commondir")).strip()
             places += [f"{place}/{name}" for place in {git_dir, common} for name in _FILES]
         for path in places:
             if path not in found:
-                found[path] = text = os.fsdecode(held(path))
+                found[path] = text = os.fsdecode(read_or_empty(path))
                 places += _included(path, text) if "include" in text.lower() else ()
         return found
 
@@ -113,7 +113,7 @@ def settings_of(text: str) -> set[str]:
         return set()
     env = {**os.environ, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
     asked = ("config", "-z", "--no-includes", "--list", "--file", "-")
-    done = git(*asked, cwd=Path("/"), env=env, stdin=os.fsencode(text))
+    done = run_git(*asked, cwd=Path("/"), env=env, stdin=os.fsencode(text))
     return {f"what git cannot read\n{text}"} if done.code else set(names_in(done.stdout))
 
 
@@ -122,7 +122,7 @@ def is_harmless(setting: str) -> bool:
     return setting in _AS_GIT_INIT_WRITES or bool(_HARMLESS.fullmatch(setting.partition("\n")[0]))
 
 
-def kept(name: str, versions: Sequence[str], keep: Callable[[str, bytes], Path]) -> str:
+def keep_versions(name: str, versions: Sequence[str], keep: Callable[[str, bytes], Path]) -> str:
     """Keeps what a file was and is; in words, where."""
     paths = [str(keep(name.rpartition("/")[2], os.fsencode(text))) for text in versions if text]
     return f" (before and after are {', '.join(paths)})" if paths else ""

@@ -17,14 +17,14 @@ from ralph.plan.progress.new_messages import NewMessages
 from ralph.plan.prompt import Value
 from ralph.plan.tasks import edits
 from ralph.process import signals
-from ralph.process.keeper import Job
+from ralph.process.supervisor import Command
 from ralph.run import notices
 from ralph.run.context import Run
-from ralph.run.judge import Iteration, Watched, quoted, tallied, wait_s
-from ralph.run.memory import memory
+from ralph.run.judge import Iteration, Watched, add_to_tally, quote_tasks, wait_s
+from ralph.run.memory import prompt_memory
 from ralph.run.verdict import Reason, Stop, budget_usd, claims_done
 from ralph.store import journal
-from ralph.words import duration, moment, named, one_line, shortened
+from ralph.words import format_duration, format_moment, join_names, one_line, shorten
 
 _LOOK_UP_S = 2.0
 """Seconds between looks at the progress file during a wait: somebody may have written RALPH_STOP."""
@@ -33,38 +33,42 @@ _FILES = 100
 """Of an iteration that the journal names."""
 
 
-def iterate(run: Run) -> Iteration:
+def run_agent_once(run: Run) -> Iteration:
     """Runs the agent once, ends all that it started, and looks what it changed."""
-    _check_place(run)
+    _prepare_storage(run)
     run.number = run.earlier + run.tally.iterations + 1
     run.agent = next(iter(run.free_agents()), run.agent)
-    told = memory(run.state, task=run.task, so_far=notices.came_to(run))
+    told = prompt_memory(run.state, task=run.task, so_far=notices.run_figures(run))
     can_run = run.agent.can_run(run.settings)
     said: dict[str, Value] = {"MEMORY": told, "CAN_RUN": can_run, "RED_START": run.tally.red_start}
     prompt = run.prompt.render({**run.values, **said, "ITERATION": run.number})
-    transcript = run.state.transcript(run.id, run.number, prompt)
-    before = _begin(run, transcript)
-    run.view.told(prompt)
+    transcript = run.state.new_transcript(run.id, run.number, prompt)
+    before = _announce_iteration(run, transcript)
+    run.view.show_prompt(prompt)
     guard = run.controller.guard
     with guard.watching() if guard else contextlib.nullcontext(Watched()) as watched:
-        run.state.begin(run.id, run.mode, run.number, transcript, run.text_before)  # all is known that a death needs
+        run.state.begin_iteration(
+            run.id, run.mode, run.number, transcript, run.text_before
+        )  # all is known that a death needs
         messages = NewMessages(run.file.path, run.text_before)
-        turn = _turn(run, transcript, prompt, messages)
+        turn = _run_agent(run, transcript, prompt, messages)
     turn.others = any(one is not run.agent for one in run.free_agents())
-    watched.blocked = watched.blocked or run.git_settings.blocked
-    after = run.read()
+    watched.blocked = watched.blocked or run.git_settings.block_reason
+    after = run.read_progress()
     if lost := messages.lost(run.file.text):
         after = run.file.edit(progress.with_lines, "Messages", lost)
-        run.complain(f"put back under ## Messages what the agent's copy wrote over: {named([*map(os.fsdecode, lost)])}")
+        run.complain(
+            f"put back under ## Messages what the agent's copy wrote over: {join_names([*map(os.fsdecode, lost)])}"
+        )
     commits = Commits()
     changed = watched.changed or ()
     if not watched.blocked:  # else no git may run any more
         if not guard:
             run.remove_orphaned_locks("the agent")
         if after.verified:  # that word is ralph's alone, also where nothing is verified today
-            after = run.file.edit(progress.without, "Verified")
+            after = run.file.edit(progress.without_lines, "Verified")
         if watched.changed is None:
-            commits, changed = run.changes.look()
+            commits, changed = run.changes.take_changes()
     if turn.outcome is not Outcome.OK:
         turn.handover = run.view.handover(turn.why, changed)
     return Iteration(
@@ -77,18 +81,18 @@ def iterate(run: Run) -> Iteration:
     )
 
 
-def _check_place(run: Run) -> None:
+def _prepare_storage(run: Run) -> None:
     """Raises RalphError before money is spent on an iteration that cannot come to anything."""
     if not run.top.is_dir() or not os.path.samefile(run.top, "."):  # noqa: PTH121 - a fourth of Path's time
         raise RalphError(f"{run.top}: the working directory is gone", 1)
     if not run.start.plan.is_file():
         raise RalphError(f"{run.start.plan}: the plan is gone", 1)
     run.state.make_room()
-    journal.rotate(run.state.journal)
+    journal.rotate_journal(run.state.journal)
     run.file.check_writable()
 
 
-def _begin(run: Run, transcript: Path) -> progress.Progress:
+def _announce_iteration(run: Run, transcript: Path) -> progress.Progress:
     """Prints the heading, sends the first notice; the progress before the iteration."""
     if run.settings.mcp and not run.controller.picks_tasks:
         run.file.edit(edits.with_ids)  # now: an agent that gives one to a task must not seem to replace it
@@ -96,18 +100,18 @@ def _begin(run: Run, transcript: Path) -> progress.Progress:
     run.text_before = run.file.text
     run.git_settings.begin()
     run.changes.disturbed |= run.settings.once
-    run.changes.begin()
+    run.changes.begin_look()
     if run.transcript:
         run.screen.remark("")
     else:
-        run.outbox.send(notices.started(run))
+        run.outbox.send(notices.started_notice(run))
     run.transcript = transcript
-    run.screen.remark(f"ralph: {notices.heading(run)}")
+    run.screen.remark(f"ralph: {notices.iteration_heading(run)}")
     run.phase = None
     return before
 
 
-def _turn(run: Run, transcript: Path, prompt: str, messages: NewMessages) -> Turn:
+def _run_agent(run: Run, transcript: Path, prompt: str, messages: NewMessages) -> Turn:
     """What came of running the agent once. It ends when it is interrupted, at a bound, or when it lingers."""
     settings = run.settings
     agent = run.agent
@@ -120,8 +124,8 @@ def _turn(run: Run, transcript: Path, prompt: str, messages: NewMessages) -> Tur
     cut = None
 
     def hear(output: bytes, complaints: bytes) -> None:
-        stream.sees(output)
-        stream.complains(complaints)
+        stream.read_output(output)
+        stream.read_errors(complaints)
 
     def over(silent_s: float, took_s: float, printed: int) -> bool:
         nonlocal cut, result_at, retries_at
@@ -141,17 +145,17 @@ def _turn(run: Run, transcript: Path, prompt: str, messages: NewMessages) -> Tur
         }
         cut = next((outcome for outcome, is_reached in reached.items() if is_reached), None)
         if cut is Outcome.INTERRUPTED:
-            run.ends("the agent")
+            run.announce_end("the agent")
         stream.is_over = cut is not None
         return stream.is_over
 
     budget = budget_usd(run.file.last, run.tally, settings)
     given = transcript.with_suffix(".prompt.md")
-    argv = agent.argv(settings, prompt, file=str(given), budget_usd=budget, mcp=run.start.tools_server)
+    argv = agent.command_line(settings, prompt, file=str(given), budget_usd=budget, mcp=run.start.tools_server)
     began = time.monotonic()
-    job = Job(argv, run.env, output=transcript, prompt=Path(os.devnull) if agent.prompt else given)
+    job = Command(argv, run.env, output=transcript, prompt=Path(os.devnull) if agent.prompt else given)
     try:
-        ended = run.runs(job, hear, over)
+        ended = run.run_supervised(job, hear, over)
     finally:
         if settings.max_context is not None:
             drop_parts(transcript)
@@ -160,19 +164,19 @@ def _turn(run: Run, transcript: Path, prompt: str, messages: NewMessages) -> Tur
         passes = run.tally.iterations > 0  # it was there an iteration ago: somebody puts a new one in its place
         outcome = Outcome.TROUBLE if passes else Outcome.HOPELESS
         return Turn(outcome=outcome, why=f"{why} (a script needs a right #! line; see --agent)")
-    return stream.turn(agent, ended, cut, took_s=time.monotonic() - began, now=pace.now())
+    return stream.to_turn(agent, ended, cut, took_s=time.monotonic() - began, now=pace.now())
 
 
-def record(run: Run, iteration: Iteration) -> None:
+def record_iteration(run: Run, iteration: Iteration) -> None:
     """The journal, the tally, the summary line, what deserves one of its own; a monitor hears that ralph is alive."""
     iteration = replace(iteration, after=run.file.last)
-    said = notices.summary(run, iteration)
-    run.tally = tallied(run.tally, iteration)
+    said = notices.iteration_summary(run, iteration)
+    run.tally = add_to_tally(run.tally, iteration)
     _write_down(run, iteration, said)
     crashes = run.tally.crashes
     crashes[run.task] = crashes[run.task] + 1 if iteration.turn.outcome is Outcome.FAILED else 0
     run.write_down_put_back(run.number)
-    for remark in _remarks(run, iteration):
+    for remark in _collect_remarks(run, iteration):
         run.complain(remark)
     if not iteration.again:
         run.screen.say(said)
@@ -181,7 +185,7 @@ def record(run: Run, iteration: Iteration) -> None:
     if run.settings.max_total_cost is not None and spent:  # also without a cost: the agent may have changed it
         run.file.edit(progress.with_spent, spent)
     if run.controller.picks_tasks or not claims_done(run.file.last, run.settings):  # else once the claim is checked
-        run.state.end()
+        run.state.end_iteration()
     run.update_plan()
     run.outbox.send(Notice("alive"))
 
@@ -191,10 +195,10 @@ def _write_down(run: Run, iteration: Iteration, said: str) -> None:
     turn = iteration.turn
     commits = iteration.commits
     after = iteration.after
-    words = shortened(said_of_work(turn.said), 500)
+    words = shorten(said_of_work(turn.said), 500)
     failed = iteration.failed or "; ".join(iteration.refused)
     bad = failed or iteration.again or (iteration.ended and iteration.ended.reason.code)
-    line = run.write_down(
+    line = run.write_journal(
         "iteration",
         round=iteration.before.round,  # what follows may stand in the file by now
         success=not bad and (iteration.passed or not run.task),
@@ -202,7 +206,7 @@ def _write_down(run: Run, iteration: Iteration, said: str) -> None:
         requirement_id=run.task or None,
         said=words,
         handover=turn.handover,
-        summary=shortened(said, 500),
+        summary=shorten(said, 500),
         ended=turn.outcome.name.lower(),
         until=turn.resets_at or 0,
         counted=not iteration.again,
@@ -229,50 +233,53 @@ def _write_down(run: Run, iteration: Iteration, said: str) -> None:
         try:
             tried = {name: line[name] for name in ("timestamp", "requirement_id", "success")}
             both = "; it said: ".join(filter(None, [failed or turn.why, words]))
-            journal.append(run.history, tried | {"message": one_line(both, 500)}, own=False)
+            journal.append_line(run.history, tried | {"message": one_line(both, 500)}, own=False)
         except OSError as error:
             run.complain(f"{run.history}: cannot be written: {error.strerror}", once="history")
 
 
-def _remarks(run: Run, iteration: Iteration) -> Iterator[str]:
+def _collect_remarks(run: Run, iteration: Iteration) -> Iterator[str]:
     turn = iteration.turn
     for command in turn.left_over:
         yield f"ended what the agent left running: {command}"
     if iteration.missing and not iteration.refused:
-        kept = run.state.keep(run.file.path.name, run.text_before)
-        yield f"gone from the list without being ticked: {quoted(iteration.missing)}; the file before that is {kept}"
+        kept = run.state.keep_copy(run.file.path.name, run.text_before)
+        gone = quote_tasks(iteration.missing)
+        yield f"gone from the list without being ticked: {gone}; the file before that is {kept}"
     if run.settings.once and turn.outcome is Outcome.OK and not iteration.after.tasks:
         yield f"there is no task in {run.file.path.name}; see what the agent wrote there"
     if (iteration.failed or turn.outcome is Outcome.HOPELESS) and run.transcript and not run.start.rehearsal:
         yield f"the record of this iteration is {run.transcript}"
 
 
-def rest(run: Run, iteration: Iteration) -> Stop | None:
+def pause_or_wait(run: Run, iteration: Iteration) -> Stop | None:
     """What lies between two iterations: a notice and a pause, or a long wait; a Stop where that would be in vain."""
     if iteration.again:
-        return _wait(run, iteration.turn)
+        return _wait_it_out(run, iteration.turn)
     every = run.settings.notify_frequency
     count = run.tally.iterations
     if every is not None and (count == 1 or count % every == 0):
-        run.outbox.send(notices.progressed(run, iteration))
+        run.outbox.send(notices.progress_notice(run, iteration))
     if not run.controller.is_parallel:
-        pause(run)
+        pause_between(run)
     return None
 
 
-def pause(run: Run) -> None:
+def pause_between(run: Run) -> None:
     """The time between two iterations; none where there is something else to do."""
-    if run.tally.iterations and run.settings.delay and not _over(run):
-        run.does("next iteration", run.settings.delay)
+    if run.tally.iterations and run.settings.delay and not _wait_is_pointless(run):
+        run.set_activity("next iteration", run.settings.delay)
         _sleep(run, run.settings.delay)
 
 
-def _wait(run: Run, turn: Turn) -> Stop | None:
+def _wait_it_out(run: Run, turn: Turn) -> Stop | None:
     """A long pause after this turn, with one line, and for a limit one notice; a Stop where max-time is sooner over.
 
     None for a limit where another agent can work meanwhile.
     """
-    if _over(run) or run.controller.last_began_at < run.waited_to:  # it met the limit that was waited for since
+    if (
+        _wait_is_pointless(run) or run.controller.last_began_at < run.waited_to
+    ):  # it met the limit that was waited for since
         return None
     now = run.pace.now()
     most_s = run.settings.max_time
@@ -280,20 +287,20 @@ def _wait(run: Run, turn: Turn) -> Stop | None:
     if turn.outcome is Outcome.LIMIT:
         run.limited |= {one.name: until for one in (run.agents if run.controller.is_parallel else [run.agent])}
         if free := run.free_agents():
-            what = f"{free[0].name} works while {run.agent.name} is at its limit, until {moment(until, now)}"
+            what = f"{free[0].name} works while {run.agent.name} is at its limit, until {format_moment(until, now)}"
             run.screen.say(f"ralph: {what}: {turn.why}")
-            run.outbox.send(notices.waiting(run, what, turn.why))
+            run.outbox.send(notices.waiting_notice(run, what, turn.why))
             return None
         until = min(run.limited.values())
     seconds = until - now
-    waiting = f"waiting until {moment(until, now)} ({duration(seconds)})"
+    waiting = f"waiting until {format_moment(until, now)} ({format_duration(seconds)})"
     if most_s is not None and run.elapsed_s() + seconds >= most_s:
-        return Stop(Reason.LIMIT, f"max-time is {duration(most_s)}, sooner over than {waiting}: {turn.why}")
+        return Stop(Reason.LIMIT, f"max-time is {format_duration(most_s)}, sooner over than {waiting}: {turn.why}")
     run.screen.say(f"ralph: {waiting}: {turn.outcome.value}: {turn.why}")
-    run.write_down("wait", success=True, message=turn.why, until=round(until, 3), planned_s=round(seconds, 3))
+    run.write_journal("wait", success=True, message=turn.why, until=round(until, 3), planned_s=round(seconds, 3))
     if turn.outcome is Outcome.LIMIT and run.tally.repeats == 1:
-        run.outbox.send(notices.waiting(run, waiting, turn.why))
-    run.does(f"until {moment(until, now)}: {turn.outcome.value}", seconds)
+        run.outbox.send(notices.waiting_notice(run, waiting, turn.why))
+    run.set_activity(f"until {format_moment(until, now)}: {turn.outcome.value}", seconds)
     waited_s = _sleep(run, seconds)
     run.waited_s += waited_s
     run.waited_to = run.pace.running()
@@ -301,9 +308,9 @@ def _wait(run: Run, turn: Turn) -> Stop | None:
     return None
 
 
-def _over(run: Run) -> bool:
+def _wait_is_pointless(run: Run) -> bool:
     """Whether there is something else to do: somebody said stop or done, or a limit is reached."""
-    return claims_done(run.read(), run.settings) or run.verdict() is not None
+    return claims_done(run.read_progress(), run.settings) or run.stop_reason() is not None
 
 
 def _sleep(run: Run, seconds: float) -> float:
@@ -312,7 +319,7 @@ def _sleep(run: Run, seconds: float) -> float:
     began = beat = running = pace.running()
     until = pace.now() + seconds
     while not signals.interrupted() and pace.now() < until and running - began < seconds:
-        if running > began and _over(run):
+        if running > began and _wait_is_pointless(run):
             break
         if running - beat >= _BEAT_S:
             beat = running

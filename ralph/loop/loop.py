@@ -4,12 +4,12 @@ Who picks the tasks and ticks them is the controller's business: plain, strict o
 anew each time round, so a restart needs no code: the same command goes on where the file says.
 """
 
-from ralph.loop.iteration import pause, record, rest
-from ralph.loop.modes import follow, hand_on, skip_build
+from ralph.loop.iteration import pause_between, pause_or_wait, record_iteration
+from ralph.loop.modes import advance_mode, skip_build, switch_to_file_mode
 from ralph.plan import progress
 from ralph.run.claims import check_claim, look_at_start
 from ralph.run.context import Run
-from ralph.run.judge import Iteration, judge
+from ralph.run.judge import Iteration, judge_iteration
 from ralph.run.verdict import Reason, Stop, claims_done
 
 
@@ -19,11 +19,11 @@ def loop(run: Run) -> Stop:
     if not stop and (skip_build(run) or run.interrupted()):
         stop = prepare_next_iteration(run)
     while not stop:
-        iteration = settle(run, run.controller.run_iteration())
-        record(run, iteration)
-        stop = run.controller.lets_finish(iteration.ended or rest(run, iteration))
+        iteration = settle_iteration(run, run.controller.run_iteration())
+        record_iteration(run, iteration)
+        stop = run.controller.lets_finish(iteration.ended or pause_or_wait(run, iteration))
         stop = stop or prepare_next_iteration(run)
-    return leave(run, run.tampered() or stop)
+    return finish_run(run, run.tampered() or stop)
 
 
 def prepare_next_iteration(run: Run) -> Stop | None:
@@ -33,40 +33,40 @@ def prepare_next_iteration(run: Run) -> Stop | None:
     """
     if stop := run.tampered():
         return stop
-    if run.read().mode != run.said_mode:
-        follow(run)
+    if run.read_progress().mode != run.said_mode:
+        switch_to_file_mode(run)
     run.controller.prepare_task_list()
     while claims_done(run.file.last, run.settings) and not run.interrupted():
         check_claim(run)
-        if run.verdict() or (run.controller.picks_tasks and run.settings.max_failures is None):
+        if run.stop_reason() or (run.controller.picks_tasks and run.settings.max_failures is None):
             break  # where all is ticked no agent mends what fails, and nobody counts how often
-        pause(run)
-        run.read()
-    stop = run.verdict()
+        pause_between(run)
+        run.read_progress()
+    stop = run.stop_reason()
     if not stop and look_at_start(run):
         return prepare_next_iteration(run)
     stop = stop or run.controller.choose_next()
-    return prepare_next_iteration(run) if stop and hand_on(run, stop) else stop
+    return prepare_next_iteration(run) if stop and advance_mode(run, stop) else stop
 
 
-def settle(run: Run, iteration: Iteration) -> Iteration:
+def settle_iteration(run: Run, iteration: Iteration) -> Iteration:
     """The iteration with what it came to; the progress file says so too."""
-    iteration = judge(iteration, run.tally, run.settings)
+    iteration = judge_iteration(iteration, run.tally, run.settings)
     if iteration.watched.blocked:  # the agent led git elsewhere, so none may run; `judge` has said to stop
         return iteration
     return run.controller.conclude(iteration)
 
 
-def leave(run: Run, stop: Stop) -> Stop:
+def finish_run(run: Run, stop: Stop) -> Stop:
     """The last words in the progress file: a start that would only repeat what failed is blocked there."""
     if stop.reason is not Reason.TAMPERED:  # else the next start would take what is there for a person's
         stop = run.interrupted() or stop
-    run.state.end()
+    run.state.end_iteration()
     if stop.reason is Reason.TALK:
-        run.state.note("conversation", run.mode)  # the last notice says it
-    if stop.opens:
-        run.file.edit(progress.blocked, stop.why)
-        run.state.note("breaker", stop.reason.name)
+        run.state.write_note("conversation", run.mode)  # the last notice says it
+    if stop.opens_breaker:
+        run.file.edit(progress.with_block, stop.why)
+        run.state.write_note("breaker", stop.reason.name)
     elif stop.reason is Reason.DONE:
         run.file.edit(progress.without_refusal)
     run.update_plan()

@@ -8,24 +8,24 @@ from ralph.errors import RalphError
 from ralph.plan import progress, tasks
 from ralph.plan.tasks import edits
 from ralph.run import criteria, evidence, memory
-from ralph.run.claims import check_claim, verify
+from ralph.run.claims import check_claim, run_verify
 from ralph.run.context import Run
 from ralph.run.controllers import Controller
-from ralph.run.judge import Iteration, open_tasks, quoted
+from ralph.run.judge import Iteration, open_tasks, quote_tasks
 from ralph.run.verdict import Reason, Stop
-from ralph.words import counted, named
+from ralph.words import join_names, plural
 
 
-def begin(run: Run) -> None:
+def enter_mode(run: Run) -> None:
     """Sets up a mode: the controller that it needs, in place of that of the mode before."""
     if run.start.asked.mode == "all" and not _is_of_the_file(run):
         run.file.edit(progress.with_mode, run.mode)
         run.said_mode = run.mode
-    end(run)
+    leave_mode(run)
     run.controller = run.make_controller(run)
 
 
-def end(run: Run) -> None:
+def leave_mode(run: Run) -> None:
     """Leaves a mode, also after an error: nobody watches, picks or works for it."""
     run.controller.close()
     run.controller = Controller()
@@ -33,7 +33,7 @@ def end(run: Run) -> None:
     run.values = {}
 
 
-def follow(run: Run) -> None:
+def switch_to_file_mode(run: Run) -> None:
     """Changes to the mode that the Mode: line of the progress file has come to name."""
     before = "build" if run.start.is_role else run.mode
     mode = run.file.last.mode
@@ -41,17 +41,17 @@ def follow(run: Run) -> None:
         return
     run.said_mode = mode
     try:
-        run.enter(mode or "build")
+        run.enter_mode(mode or "build")
     except RalphError as error:
         run.complain(f"Mode: {mode} is ignored: {error.message}")
         return
     run.switched = True
     memory.keep_left(run.state, before, run.mode, run.file.text)
-    run.write_down("mode", success=True, message=f"{before} -> {run.mode}")
-    begin(run)
+    run.write_journal("mode", success=True, message=f"{before} -> {run.mode}")
+    enter_mode(run)
 
 
-def hand_on(run: Run, stop: Stop) -> bool:
+def advance_mode(run: Run, stop: Stop) -> bool:
     """Under `all`, names the next mode in the file once this one is done; returns whether it did."""
     mode = run.settings.following
     if stop.reason is not Reason.DONE or run.start.asked.mode != "all" or not mode:
@@ -61,7 +61,7 @@ def hand_on(run: Run, stop: Stop) -> bool:
         raise RalphError(f"{run.todo}; {mode} looks at what is in your tree", 4, fix="then start it again")
     rounds = f"{run.file.last.round + 1}/{run.settings.max_rounds}"
     run.file.edit(lambda text: progress.with_mode(progress.with_status(text, "IN_PROGRESS"), mode, rounds))
-    run.start.entered(mode).prompt()  # or it ends here, where its template is gone or wrong
+    run.start.in_mode(mode).load_prompt()  # or it ends here, where its template is gone or wrong
     return True
 
 
@@ -71,8 +71,8 @@ def skip_build(run: Run) -> bool:
     begins = run.start.asked.mode == "all" and not run.settings.once and not run.tally.wrong
     if not begins or not run.settings.verify or not now.tasks or now.open:
         return False
-    ended = verify(run)
-    return bool(ended and not ended.failed and not run.read().open and hand_on(run, Stop(Reason.DONE)))
+    ended = run_verify(run)
+    return bool(ended and not ended.failed and not run.read_progress().open and advance_mode(run, Stop(Reason.DONE)))
 
 
 def end_once(run: Run, iteration: Iteration) -> Iteration:
@@ -91,7 +91,7 @@ def end_once(run: Run, iteration: Iteration) -> Iteration:
         run.file.edit(progress.with_status, "IN_PROGRESS")
     if judges and iteration.missing:
         run.file.edit(progress.with_tasks, [task.line.body for task in iteration.missing])
-        run.complain(f"put back what {run.mode} may not take away: {quoted(iteration.missing)}")
+        run.complain(f"put back what {run.mode} may not take away: {quote_tasks(iteration.missing)}")
         run.count_put_back({"open task": len(iteration.missing)})
         iteration = replace(iteration, missing=())
     if run.settings.strict and (wrong := _listed_badly(run)) and reason is Reason.ONCE:
@@ -101,13 +101,13 @@ def end_once(run: Run, iteration: Iteration) -> Iteration:
     if stop and reason is Reason.ONCE_FAILED and goes_on and not ended_well:
         return replace(iteration, ended=None, failed=stop.why)  # it is tried again, as often as others may fail
     if judges:
-        return replace(iteration, ended=_judged(run, goes_on=goes_on)) if reason is Reason.ONCE else iteration
+        return replace(iteration, ended=_after_judging(run, goes_on=goes_on)) if reason is Reason.ONCE else iteration
     if reason in (Reason.ONCE, Reason.BLOCKED) and _is_of_the_file(run):
         run.file.edit(progress.with_mode, run.settings.following or "build")
     return replace(iteration, ended=None) if reason is Reason.ONCE and goes_on else iteration
 
 
-def _judged(run: Run, *, goes_on: bool) -> Stop | None:
+def _after_judging(run: Run, *, goes_on: bool) -> Stop | None:
     """What follows on a mode that judges: done if no task is open and verify passes, else the next mode, some times."""
     rounds = max(run.file.last.round, 1)
     most = run.settings.max_rounds
@@ -134,9 +134,9 @@ def _is_of_the_file(run: Run) -> bool:
 
 def _listed_badly(run: Run) -> str:
     """What is wrong with the list of tasks; ids are given now."""
-    untick(run, run.mode, run.text_before)
+    undo_ticks(run, run.mode, run.text_before)
     try:
-        run.start.stuck(run.file.text)
+        run.start.why_stuck(run.file.text)
     except RalphError as error:
         return error.message
     return ""
@@ -146,23 +146,23 @@ def _is_told_what_holds(run: Run) -> bool:
     """Says which checks of open tasks hold before anything is built; whether the plan has not been told before."""
     if not (run.settings.strict and run.settings.evidence) or run.start.rehearsal:
         return False
-    checks = criteria.checks_of(task for task in tasks.read(run.file.text) if not task.done)
+    checks = criteria.checks_of(task for task in tasks.read_tasks(run.file.text) if not task.done)
     found = evidence.look_before(run, checks, lambda _path, _holds: "") or {}
     held = [text for text, ended in found.items() if not ended.failed]
     said = progress.PROVES_NOTHING.encode()
     if not held and said in run.file.text:
         run.file.edit(progress.without_refusal)
     if held:
-        what = f"{len(held)} of {counted(len(found), 'check')} {progress.PROVES_NOTHING}"
-        run.complain(f"{what}: {named(held, 10)}")
+        what = f"{len(held)} of {plural(len(found), 'check')} {progress.PROVES_NOTHING}"
+        run.complain(f"{what}: {join_names(held, 10)}")
         run.file.edit(partial(progress.with_refusal, what=what), held)
     return bool(held) and said not in run.text_before
 
 
-def untick(run: Run, mode: str, before: bytes) -> None:
+def undo_ticks(run: Run, mode: str, before: bytes) -> None:
     """Takes back what a mode ticked that works on no task."""
     ticked = run.file.last.ticked
-    now = run.file.edit(lambda text: edits.planned(before, text))
+    now = run.file.edit(lambda text: edits.without_new_ticks(before, text))
     if ticked > now.ticked:
-        run.complain(f"a {mode} iteration ticks nothing: {counted(ticked - now.ticked, 'task')} unticked")
+        run.complain(f"a {mode} iteration ticks nothing: {plural(ticked - now.ticked, 'task')} unticked")
         run.count_put_back({"tick": ticked - now.ticked})

@@ -1,8 +1,8 @@
 """Plain work: the agent picks a task, ticks it and commits it."""
 
-from ralph.loop.iteration import iterate
+from ralph.loop.iteration import run_agent_once
 from ralph.loop.modes import end_once
-from ralph.run.claims import refuse
+from ralph.run.claims import refuse_claim
 from ralph.run.context import Run
 from ralph.run.controllers import Controller, TreeGuard
 from ralph.run.judge import Iteration
@@ -16,12 +16,12 @@ class PlainController(Controller):
 
     def run_iteration(self) -> Iteration:
         """What is known of the next iteration once its agent has ended."""
-        return iterate(self._run)
+        return run_agent_once(self._run)
 
     def conclude(self, iteration: Iteration) -> Iteration:
         """Takes back a claim that does not hold; a mode of one iteration is over then."""
         if self._run.settings.once:
             iteration = end_once(self._run, iteration)
         if iteration.refused:
-            refuse(self._run, iteration.refused, iteration.missing)
+            refuse_claim(self._run, iteration.refused, iteration.missing)
         return iteration

@@ -17,8 +17,8 @@ from jinja2.sandbox import SandboxedEnvironment
 from ralph import files
 from ralph.errors import RalphError
 from ralph.notify import http
-from ralph.process.programs import call
-from ralph.words import plain, shortened
+from ralph.process.programs import call_program
+from ralph.words import plain, shorten
 
 _DELIVERY_S = 15.0
 """Seconds for one notice to one channel: a program has them all, each of two tries to send it 6 of them."""
@@ -27,8 +27,8 @@ _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 """Slack and Telegram both want these three written so, and no others:
 https://docs.slack.dev/messaging/formatting-message-text, https://core.telegram.org/bots/api#html-style"""
 _FILTERS: Mapping[str, Callable[..., str]] = {
-    "cut": shortened,
-    "cut_bytes": lambda text, most: shortened(text, most // 3),
+    "cut": shorten,
+    "cut_bytes": lambda text, most: shorten(text, most // 3),
     **dict.fromkeys(("html", "slack"), lambda text: text.translate(_ENTITIES)),
     # Text of the same length that cannot end the ``` block around it: backticks at its edges and in rows change.
     "fenced": partial(re.compile(r"`(?=`)|(?<=`)`|^`|`$").sub, "\N{MODIFIER LETTER GRAVE ACCENT}"),
@@ -103,13 +103,13 @@ class Channel(NamedTuple):
         return [name for name in self.needs if not values.get(name)]
 
 
-def load() -> Mapping[str, Channel]:
+def load_channel() -> Mapping[str, Channel]:
     """Every channel by its name: the built-in ones, and the person's, of which one may replace one of the same name.
 
     None is the project's, which the agent can write.
     """
     channels = dict[str, Channel]()
-    for folder in (files.data("notify"), Path.home() / ".ralph" / "notify"):
+    for folder in (files.data_folder("notify"), Path.home() / ".ralph" / "notify"):
         for path in sorted(folder.glob("*.toml")):
             try:
                 table = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -119,29 +119,33 @@ def load() -> Mapping[str, Channel]:
     return channels
 
 
-def configured(values: Mapping[str, str]) -> Sequence[Channel]:
+def configured_channels(values: Mapping[str, str]) -> Sequence[Channel]:
     """The channels that have all they need; the others are off."""
-    return [channel for channel in load().values() if not channel.missing(values)] if any(values.values()) else []
+    return (
+        [channel for channel in load_channel().values() if not channel.missing(values)] if any(values.values()) else []
+    )
 
 
-def deliver(channel: Channel, notice: Notice, values: Mapping[str, str], *, timeout_s: float = _DELIVERY_S) -> str:
+def deliver_notice(
+    channel: Channel, notice: Notice, values: Mapping[str, str], *, timeout_s: float = _DELIVERY_S
+) -> str:
     """Sends the notice now; "" or the failure in words, which hold no secret. Raises nothing."""
     settings = {name: values.get(name) or channel.defaults.get(name, "") for name in channel.names}
     variables = settings | notice.variables
     try:
         if channel.command:
-            failure = _run(channel, filled(channel.command, variables), timeout_s)
+            failure = _run(channel, fill_templates(channel.command, variables), timeout_s)
         else:
-            failure = _send(filled(channel.request, variables), timeout_s)
+            failure = _send(fill_templates(channel.request, variables), timeout_s)
     except Exception as error:  # noqa: BLE001 - whatever a channel file brings about, it never ends a run
         failure = f"{channel.path}: {type(error).__name__}: {error}"
     line = hosts(" ".join(plain(failure).split()))
-    return shortened(_without(line, [settings.get(name, "") for name in channel.secret]), 250)
+    return shorten(_without(line, [settings.get(name, "") for name in channel.secret]), 250)
 
 
 def _run(channel: Channel, argv: Sequence[str], timeout_s: float) -> str:
     program = os.path.expanduser(argv[0])  # noqa: PTH111 - a Path would turn ./notify into notify
-    done = call([program, *argv[1:]], timeout_s=timeout_s)
+    done = call_program([program, *argv[1:]], timeout_s=timeout_s)
     if done.code < 0:
         return f"{program}: killed by signal {-done.code}; it has {timeout_s:g} s"
     return f"{program}: exit code {done.code}" if channel.checked and done.code else ""
@@ -150,7 +154,7 @@ def _run(channel: Channel, argv: Sequence[str], timeout_s: float) -> str:
 def _send(request: Mapping[str, Any], timeout_s: float) -> str:
     """Makes the request, and once more where the trouble may pass: with the network, the server, too many requests."""
     for pause_s in (timeout_s / 15, 0):
-        status, told = http.ask(**{"method": "POST", **request}, timeout_s=timeout_s * 0.4)
+        status, told = http.send_request(**{"method": "POST", **request}, timeout_s=timeout_s * 0.4)
         if 0 < status < 500 and status != 429:
             break
         time.sleep(pause_s)
@@ -173,12 +177,12 @@ def _without(text: str, secrets: Iterable[str]) -> str:
     return text
 
 
-def filled(template: Any, variables: Mapping[str, str]) -> Any:
+def fill_templates(template: Any, variables: Mapping[str, str]) -> Any:
     """The same with every string in it rendered, each by itself; what comes out empty in a table is left out."""
     if isinstance(template, list):
-        return [filled(item, variables) for item in template]
+        return [fill_templates(item, variables) for item in template]
     if isinstance(template, Mapping):
-        table = {key: filled(item, variables) for key, item in template.items()}
+        table = {key: fill_templates(item, variables) for key, item in template.items()}
         return {key: item for key, item in table.items() if item != ""}
     if not isinstance(template, str):
         return template
@@ -213,7 +217,7 @@ class Outbox:
 
     def _work(self, channel: Channel, waiting: list[Notice]) -> None:
         while first := waiting[:1]:
-            why = deliver(channel, first[0], self._values)
+            why = deliver_notice(channel, first[0], self._values)
             with self._lock:
                 if why and waiting:  # else close() was quicker
                     self._complain(_lost(channel, first[0], why))

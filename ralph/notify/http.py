@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 
-def ask(  # noqa: PLR0913 - what a request is made of
+def send_request(  # noqa: PLR0913 - what a request is made of
     method: str,
     url: str,
     *,

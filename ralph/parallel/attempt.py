@@ -20,11 +20,11 @@ from typing import Any
 from ralph import files
 from ralph.errors import RalphError
 from ralph.git.repository import Git, text_of
-from ralph.plan.progress import encoded
+from ralph.plan.progress import encode_text
 from ralph.process import signals
-from ralph.process.programs import MARK, call, foreground
+from ralph.process.programs import MARK, call_program, foreground
 from ralph.store import journal
-from ralph.words import duration
+from ralph.words import format_duration
 
 NAME = "RALPH_ATTEMPT"
 """In the environment of the ralph within an attempt, which sends no notices: its coordinator does."""
@@ -38,7 +38,7 @@ _FIRST_PORT, _LAST_PORT, _PORTS = 20_000, 32_000, 21
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
+class TaskJob:
     """What an attempt shall do. Texts hold any bytes, as surrogates; bundles are in base64."""
 
     name: str
@@ -90,13 +90,13 @@ class Attempt:
     """What it printed."""
 
 
-def attempt() -> int:
+def run_attempt() -> int:
     """Does the job that stands on the standard input, and prints the Attempt; all that it says goes to stderr."""
-    signals.install()  # what runs in front hears them; this one has to clean up
+    signals.install_handlers()  # what runs in front hears them; this one has to clean up
     out = os.dup(1)
     os.dup2(2, 1)
     try:
-        done = run_job(Job(**json.load(sys.stdin)))
+        done = run_job(TaskJob(**json.load(sys.stdin)))
     except RalphError as error:
         done = Attempt(why=error.message)
     with os.fdopen(out, "w") as file:
@@ -104,7 +104,7 @@ def attempt() -> int:
     return 0
 
 
-def run_job(job: Job) -> Attempt:
+def run_job(job: TaskJob) -> Attempt:
     """What came of the job. Raises RalphError where it could not begin."""
     folder = files.state_home() / "crew" / job.name
     shutil.rmtree(folder, ignore_errors=True)
@@ -120,20 +120,20 @@ def run_job(job: Job) -> Attempt:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def _run_in_clone(job: Job, folder: Path, env: Mapping[str, str]) -> Attempt:
-    clone = _cloned(job, folder)
+def _run_in_clone(job: TaskJob, folder: Path, env: Mapping[str, str]) -> Attempt:
+    clone = _make_clone(job, folder)
     progress = folder / "PROGRESS.md"
     here = clone.root / job.here
     for name, text in job.files.items():
         (clone.root / name).parent.mkdir(parents=True, exist_ok=True)
-        (clone.root / name).write_bytes(encoded(text))
+        (clone.root / name).write_bytes(encode_text(text))
     if job.setup:
         setup = [*shlex.split(env.get("RALPH_WRAP", "")), "sh", "-c", job.setup]
-        done = call(setup, timeout_s=_SETUP_S, env=env, cwd=here)
+        done = call_program(setup, timeout_s=_SETUP_S, env=env, cwd=here)
         sys.stderr.buffer.write(done.stdout + done.stderr)
         if done.code:
-            raise RalphError(f"the setup command exited with {done.code}; it has {duration(_SETUP_S)}")
-    progress.write_bytes(encoded(job.progress))
+            raise RalphError(f"the setup command exited with {done.code}; it has {format_duration(_SETUP_S)}")
+    progress.write_bytes(encode_text(job.progress))
     words = [*job.words, "--progress-file", str(progress)]
     if job.applies:
         commit = clone.run("bundle", "unbundle", "/dev/stdin", stdin=base64.b64decode(job.applies)).decode().split()[0]
@@ -147,7 +147,7 @@ def _run_in_clone(job: Job, folder: Path, env: Mapping[str, str]) -> Attempt:
     with contextlib.suppress(KeyboardInterrupt):  # what it came to until then is told
         code = foreground([*RALPH, *words], env=env, cwd=here)
     lines = next(folder.glob("state/ralph/*/journal.jsonl"), folder / "none")
-    records = journal.rows(journal.read(lines))
+    records = journal.iterations_in(journal.read(lines))
     if not records:
         return Attempt(why=f"its ralph exited with {code}")
     transcript = lines.parent / "transcripts" / records[-1].transcript
@@ -165,10 +165,10 @@ def _run_in_clone(job: Job, folder: Path, env: Mapping[str, str]) -> Attempt:
     if not result.commit:
         return result
     clone.run("update-ref", _PASSED, result.commit)
-    return replace(result, bundle=bundle(clone, f"{job.commit}..{_PASSED}"))
+    return replace(result, bundle=pack_bundle(clone, f"{job.commit}..{_PASSED}"))
 
 
-def _cloned(job: Job, folder: Path) -> Git:
+def _make_clone(job: TaskJob, folder: Path) -> Git:
     """The clone, which cannot push anywhere."""
     source = job.source
     if job.bundle:
@@ -191,6 +191,6 @@ def _hold_ports(held: socket.socket) -> int:
     raise RalphError(f"all ports from {_FIRST_PORT} to {_LAST_PORT} are taken", 1)
 
 
-def bundle(git: Git, *commits: str) -> str:
+def pack_bundle(git: Git, *commits: str) -> str:
     """These commits as a git bundle, in base64."""
     return base64.b64encode(git.run("bundle", "create", "--quiet", "-", *commits)).decode()

@@ -16,22 +16,22 @@ from ralph.agent.turn import Commits, Outcome
 from ralph.errors import RalphError
 from ralph.git.changes import IN_NO_OTHER
 from ralph.git.repository import Repository
-from ralph.parallel.attempt import Attempt, Job, bundle
-from ralph.parallel.executors import Dask, Local
-from ralph.parallel.landing import Branch
-from ralph.parallel.running_task import Trial
+from ralph.parallel.attempt import Attempt, TaskJob, pack_bundle
+from ralph.parallel.executors import DaskExecutor, LocalExecutor
+from ralph.parallel.landing import LandingBranch
+from ralph.parallel.running_task import RunningTask
 from ralph.plan import progress, tasks
-from ralph.plan.progress import encoded
+from ralph.plan.progress import encode_text
 from ralph.plan.tasks import Task, edits
 from ralph.run import evidence, notices, tasklist
-from ralph.run.claims import refused
+from ralph.run.claims import settle_claim
 from ralph.run.context import Run
 from ralph.run.controllers import Controller
 from ralph.run.judge import Iteration, Watched
-from ralph.run.memory import HANDOVER, handed_over
-from ralph.run.verdict import Reason, Stop, left_usd, verdict
+from ralph.run.memory import HANDOVER, last_handover
+from ralph.run.verdict import Reason, Stop, left_usd, stop_reason
 from ralph.settings.table import Source
-from ralph.words import duration, named
+from ralph.words import format_duration, join_names
 
 _MOST = 20
 """Tries at the same time on one machine."""
@@ -39,28 +39,28 @@ _LOOK_S = 0.5
 """Seconds between looks at the progress file while agents work: somebody may have written [!] at a task."""
 
 
-class Crew(Controller):
+class ParallelController(Controller):
     """The tasks that are tried at the same time, in place of one after the other."""
 
     picks_tasks = is_parallel = True
-    last: Trial
+    last: RunningTask
     """The one that was over last."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self._file = run.file
         self._settings = run.settings
-        repository = Repository.around(run.top)
+        repository = Repository.find_around(run.top)
         if not repository:
             raise RalphError(f"--jobs needs a git repository, and {run.top} is in none", fix="git init, and commit")
         self._repository = repository
         self._tree = repository.root
-        self._branch = Branch(repository, run.start.name)
+        self._branch = LandingBranch(repository, run.start.name)
         self._check()
-        self._executor = Local(run)
+        self._executor = LocalExecutor(run)
         if run.settings.executor:
-            self._executor = Dask(run, run.settings.executor)
-        self.running: dict[Future[Attempt], Trial] = {}
+            self._executor = DaskExecutor(run, run.settings.executor)
+        self.running: dict[Future[Attempt], RunningTask] = {}
         self._stop: Stop | None = None
         """Why nothing begins any more, while others still work."""
         self._land_left_over()
@@ -81,11 +81,11 @@ class Crew(Controller):
             where = settings.said["auto_commit"].where
             raise RalphError(f"--jobs brings work together by commits, and {where} forbids them", fix="leave one out")
         start = self._run.start
-        own = [os.path.relpath(path.resolve(), self._tree) for path in (*start.own, start.plan)]
-        found = self._repository.names("status", "--porcelain", "-z", "--no-renames", IN_NO_OTHER)
+        own = [os.path.relpath(path.resolve(), self._tree) for path in (*start.own_files, start.plan)]
+        found = self._repository.list_names("status", "--porcelain", "-z", "--no-renames", IN_NO_OTHER)
         mine = [entry[3:] for entry in found if entry[3:] not in own]
         if mine:
-            self._run.complain(f"the clones lack what you have not committed: {named(mine)}")
+            self._run.complain(f"the clones lack what you have not committed: {join_names(mine)}")
 
     def lets_finish(self, stop: Stop | None) -> Stop | None:
         """Why to stop now; where others are at work, they finish first, unless a signal came."""
@@ -111,34 +111,34 @@ class Crew(Controller):
         lines = []
         for trial in list(self.running.values()):  # another thread asks
             doing = self._executor.doing.get(trial.task.id) or "at work"
-            lines.append(f"{trial.task.id} · {duration(now - trial.began)} · {doing}")
+            lines.append(f"{trial.task.id} · {format_duration(now - trial.began)} · {doing}")
         return lines
 
     def prepare_task_list(self) -> None:
         """The file has an id for each task, what is done in all its parts is ticked, and only these are in progress."""
-        self._file.edit(edits.tidied, *[trial.task.id for trial in self.running.values()])
+        self._file.edit(edits.with_tidy_list, *[trial.task.id for trial in self.running.values()])
 
     def choose_next(self) -> Stop | None:
         """Begins as many tasks as may be tried at once; a Stop when none is being tried and none can be begun."""
         run = self._run
         try:
-            tasklist.check(self._file.text, self._file.path.name, self._settings)
+            tasklist.check_tasks(self._file.text, self._file.path.name, self._settings)
         except RalphError as error:  # a person's edit, it may be half of one
             if not self.running:
                 raise
             self._stop = Stop(Reason.STUCK, error.message)
         while len(self.running) < self._settings.jobs and not self._stop:
             tally = replace(run.tally, iterations=run.tally.iterations + len(self.running))
-            if verdict(self._file.last, tally, self._settings, run.elapsed_s()):
+            if stop_reason(self._file.last, tally, self._settings, run.elapsed_s()):
                 break
-            task = tasks.select(tasks.read(self._file.text), crashes=run.tally.crashes)
+            task = tasks.select_next(tasks.read_tasks(self._file.text), crashes=run.tally.crashes)
             share_usd = self._share_usd()
             if task is None or share_usd == 0:
                 break
-            self._begin(task, share_usd)
+            self._begin_task(task, share_usd)
         if self.running:
             return None
-        return self._stop or tasklist.nothing_to_begin(tasks.read(self._file.text))
+        return self._stop or tasklist.nothing_to_begin(tasks.read_tasks(self._file.text))
 
     def _share_usd(self) -> float | None:
         """What the next one may cost: an equal part of what is left and not given to those at work."""
@@ -149,54 +149,54 @@ class Crew(Controller):
             left -= trial.share_usd or 0.0
         return max(0.0, round(left, 4)) / (self._settings.jobs - len(self.running))
 
-    def _begin(self, task: Task, share_usd: float | None) -> None:
+    def _begin_task(self, task: Task, share_usd: float | None) -> None:
         run = self._run
         run.state.make_room()
-        job = self._job(task, share_usd)
+        job = self._task_job(task, share_usd)
         if not (run.transcript or self.running):
-            run.outbox.send(notices.started(run))
-        self._file.edit(edits.marked, "~", task.id)
+            run.outbox.send(notices.started_notice(run))
+        self._file.edit(edits.with_mark, "~", task.id)
         run.screen.remark(f"ralph: {task.id} begins: {task.text}")
-        trial = Trial(job=job, task=task, began=run.pace.running(), share_usd=share_usd)
+        trial = RunningTask(job=job, task=task, began=run.pace.running(), share_usd=share_usd)
         self.running[self._executor.submit(job)] = trial
 
-    def _job(self, task: Task, share_usd: float | None) -> Job:
+    def _task_job(self, task: Task, share_usd: float | None) -> TaskJob:
         run = self._run
         settings = self._settings
         text = self._file.text
         if any(trial.has_messages for trial in self.running.values()):
-            start, end = progress.section(text, "Messages")
+            start, end = progress.section_range(text, "Messages")
             text = text[:start] + b"\n" + text[end:]  # which another agent has got already
-        job = Job(
+        job = TaskJob(
             name=f"{run.state.folder.name}/{task.id}",
             task=task.id,
             commit=self._branch.tip(),
             source=str(self._tree),
             here=os.path.relpath(run.top, self._tree),
-            files=self._brought(),
+            files=self._files_to_bring(),
             progress=text.decode(errors="surrogateescape"),
-            config=self._config(),
-            env=self._env() | {HANDOVER: handed_over(run.state, task.id)},
-            words=self._words(task, share_usd),
+            config=self._git_config(),
+            env=self._env() | {HANDOVER: last_handover(run.state, task.id)},
+            words=self._attempt_arguments(task, share_usd),
             setup=settings.setup or "",
             keep=settings.keep_clones,
         )
         if settings.runner or settings.executor:
-            return replace(job, source="", bundle=bundle(self._repository, "HEAD", "--branches"))
+            return replace(job, source="", bundle=pack_bundle(self._repository, "HEAD", "--branches"))
         return job
 
-    def _brought(self) -> dict[str, str]:
+    def _files_to_bring(self) -> dict[str, str]:
         """The files that a clone needs and no commit has, by path."""
         start = self._run.start
         brought = [path for path in (start.plan, start.template.resolve()) if path.is_relative_to(self._tree)]
         brought += [self._tree / name for name in self._settings.setup_copy]
         texts = {}
         for path in brought:
-            with files.told(path, "brought to a clone"):
+            with files.os_errors_as_ralph_errors(path, "brought to a clone"):
                 texts[os.path.relpath(path, self._tree)] = path.read_bytes().decode(errors="surrogateescape")
         return texts
 
-    def _config(self) -> list[str]:
+    def _git_config(self) -> list[str]:
         """Who commits, and the project's hooks, which a clone would lack."""
         said = self._repository.ask("config", "-z", "--get-regexp", r"^user\.").split("\0")
         return [f"core.hooksPath={self._repository.hooks}", *(one.replace("\n", "=", 1) for one in said if one)]
@@ -209,7 +209,7 @@ class Crew(Controller):
                 env[one.variable] = one.text
         return env
 
-    def _words(self, task: Task, share_usd: float | None) -> list[str]:
+    def _attempt_arguments(self, task: Task, share_usd: float | None) -> list[str]:
         """What the ralph of an attempt is asked: one try of this task, within the bounds that are left."""
         run = self._run
         settings = self._settings
@@ -228,9 +228,9 @@ class Crew(Controller):
     def run_iteration(self) -> Iteration:
         """Waits until the next try is over; what is known of it then."""
         run = self._run
-        run.does(f"{len(self.running)} at work")
+        run.set_activity(f"{len(self.running)} at work")
         while not (done := wait(self.running, _LOOK_S, FIRST_COMPLETED).done):
-            run.read()
+            run.read_progress()
             for trial in self.running.values():
                 if run.interrupted() or trial.is_taken_back(self._file.text):
                     self._executor.cancel(trial.task.id)
@@ -246,11 +246,11 @@ class Crew(Controller):
             turn.outcome = Outcome.OK
         run.number = run.earlier + run.tally.iterations + 1
         run.task = trial.task.id
-        run.transcript = run.state.transcript(run.id, run.number, trial.result.prompt)
+        run.transcript = run.state.new_transcript(run.id, run.number, trial.result.prompt)
         with contextlib.suppress(OSError):  # a full disk costs the record, and not the work
-            run.transcript.write_bytes(encoded(trial.result.transcript))
-        watched = Watched(blocked=run.git_settings.blocked)
-        return Iteration(before=before, after=run.read(), turn=turn, commits=Commits(), watched=watched)
+            run.transcript.write_bytes(encode_text(trial.result.transcript))
+        watched = Watched(blocked=run.git_settings.block_reason)
+        return Iteration(before=before, after=run.read_progress(), turn=turn, commits=Commits(), watched=watched)
 
     def conclude(self, iteration: Iteration) -> Iteration:
         """Lands what was tried last and ticks it, or writes down why not."""
@@ -275,43 +275,43 @@ class Crew(Controller):
             return self._land(iteration, trial)
         blocked = trial.blocked
         if blocked is not None:
-            self._file.edit(edits.marked, "!", task.id, note="blocked", why=blocked)
+            self._file.edit(edits.with_mark, "!", task.id, note="blocked", why=blocked)
             return replace(iteration, failed=f"{task.id} is blocked: {blocked}", tried=True)
         why = meanwhile + (re.sub(r"^.*?, try \d+: ", "", trial.turn().why) or "it came to nothing")
         self._file.edit(edits.with_failure, task.id, why, most)
         return replace(iteration, failed=f"{task.id}, try {task.tries + 1}: {why}", tried=task.has_more_tries(most))
 
-    def _land(self, iteration: Iteration, trial: Trial) -> Iteration:
+    def _land(self, iteration: Iteration, trial: RunningTask) -> Iteration:
         """The branch gets the commit, if there is one, and the task its tick."""
         run = self._run
         result = trial.result
         commits = Commits()
         if result.commit:
-            run.state.note("landing", f"{trial.task.id} {result.commit}")
+            run.state.write_note("landing", f"{trial.task.id} {result.commit}")
             run.todo = ""
-            if not self._branch.moves(result.commit, result.bundle):
+            if not self._branch.advance_to(result.commit, result.bundle):
                 run.todo = f"git merge {self._branch.own} brings the work in: your own changes were in the way"
                 run.complain(run.todo, once="branch")
-            commits = self._repository.describe(result.commit)[0]
-        self._file.edit(edits.passed, trial.task.id)
+            commits = self._repository.commit_stats(result.commit)[0]
+        self._file.edit(edits.with_task_done, trial.task.id)
         self.prepare_task_list()
-        run.state.note("landing", "")
-        done = not run.read().open
-        wrong = tuple(refused(run, is_verified=True)) if done else ()
-        return replace(iteration, moved=True, passed=True, refused=wrong, after=run.read(), commits=commits)
+        run.state.write_note("landing", "")
+        done = not run.read_progress().open
+        wrong = tuple(settle_claim(run, is_verified=True)) if done else ()
+        return replace(iteration, moved=True, passed=True, refused=wrong, after=run.read_progress(), commits=commits)
 
     def recheck(self) -> Mapping[str, str] | None:
         """Unticks what a later change broke: why, by the id of each; None where nobody could say."""
         if not self._settings.evidence:
             return {}
         broken = evidence.recheck(self._run, self._file.text, lambda *_: "")
-        self._file.edit(edits.unticked, broken or {})
+        self._file.edit(edits.with_broken_tasks, broken or {})
         return broken
 
-    def _apply(self, trial: Trial, tip: str) -> None:
+    def _apply(self, trial: RunningTask, tip: str) -> None:
         """The trial's result is from now on that of its commit on top of this one, where all is checked once more."""
         job = trial.job
-        self._run.does(f"landing {job.task}")
+        self._run.set_activity(f"landing {job.task}")
         here = replace(
             job,
             name=f"{job.name}-landing",
@@ -321,18 +321,18 @@ class Crew(Controller):
             applies=trial.result.bundle,
         )
         for _ in range(3):  # a registry may be down that the setup needs
-            trial.ends(Local.submit(self._executor, here))  # on this machine, as it is small
+            trial.ends(LocalExecutor.submit(self._executor, here))  # on this machine, as it is small
             if trial.result.records or self._run.interrupted():
                 break
 
     def _land_left_over(self) -> None:
         """What a run that was killed had landed and not ticked yet."""
-        noted = self._run.state.noted("landing")
+        noted = self._run.state.read_note("landing")
         if noted:
             task_id, commit = noted.split()
-            if self._branch.has(commit, self._branch.tip()):
-                self._file.edit(edits.passed, task_id)
-            self._run.state.note("landing", "")
+            if self._branch.contains_commit(commit, self._branch.tip()):
+                self._file.edit(edits.with_task_done, task_id)
+            self._run.state.write_note("landing", "")
 
     def close(self) -> None:
         """Nobody works any more, also after an error; no task is in progress."""

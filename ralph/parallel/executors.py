@@ -1,4 +1,4 @@
-"""Where attempts run: on this machine, each below a keeper of its own; or on the workers of a Dask cluster."""
+"""Where attempts run: on this machine, each below a supervisor of its own; or on the workers of a Dask cluster."""
 
 import contextlib
 import json
@@ -11,28 +11,28 @@ from importlib import import_module
 from typing import Any
 
 from ralph.errors import RalphError
-from ralph.parallel.attempt import RALPH, Attempt, Job
+from ralph.parallel.attempt import RALPH, Attempt, TaskJob
 from ralph.process import signals
-from ralph.process.keeper import Job as Program
-from ralph.process.programs import MARK, call
+from ralph.process.programs import MARK, call_program
+from ralph.process.supervisor import Command as Program
 from ralph.run.context import Run
 
 _CONNECT_S = 10.0
 _LONGEST_S = 7 * 86_400.0
 
 
-class Local:
-    """Runs attempts on this machine, or behind `--runner`; as many at once as there are keepers."""
+class LocalExecutor:
+    """Runs attempts on this machine, or behind `--runner`; as many at once as there are supervisors."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._free = list(run.keepers)
-        self._threads = ThreadPoolExecutor(len(run.keepers))
+        self._free = list(run.supervisors)
+        self._threads = ThreadPoolExecutor(len(run.supervisors))
         self._cancelled = set[str]()
         self.doing: dict[str, str] = {}
         """By task, what its attempt said last."""
 
-    def submit(self, job: Job) -> Future[Attempt]:
+    def submit(self, job: TaskJob) -> Future[Attempt]:
         """What becomes of the job, some time."""
         self._cancelled.discard(job.task)
         self.doing[job.task] = ""
@@ -47,9 +47,9 @@ class Local:
         self._cancelled.update(self.doing)
         self._threads.shutdown()
 
-    def _attempt(self, job: Job) -> Attempt:
+    def _attempt(self, job: TaskJob) -> Attempt:
         run = self._run
-        output = run.state.record(run.id, run.number, f".{job.task}.attempt")
+        output = run.state.new_record(run.id, run.number, f".{job.task}.attempt")
         given = output.with_suffix(".job")
         given.write_text(json.dumps(asdict(job)))
 
@@ -66,19 +66,19 @@ class Local:
         argv = [*RALPH, "attempt"]
         if not job.source:  # it can run anywhere
             argv = [*(run.settings.runner or ()), "ralph", "attempt"]
-        keeper = self._free.pop()  # there are as many threads
-        env = {**os.environ, MARK: f"{run.env[MARK]}:{keeper.mark}"}
+        supervisor = self._free.pop()  # there are as many threads
+        env = {**os.environ, MARK: f"{run.env[MARK]}:{supervisor.mark}"}
         program = Program(argv, env, output, prompt=given)
         try:
-            ended = keeper.run(program, hear, over, run.pace.awake)
+            ended = supervisor.run(program, hear, over, run.pace.awake)
             return _told(output.read_bytes(), ended.code, self.doing[job.task])
         finally:
-            self._free.append(keeper)
+            self._free.append(supervisor)
             for path in (given, output, program.errors):
                 path.unlink(missing_ok=True)
 
 
-class Dask(Local):
+class DaskExecutor(LocalExecutor):
     """Runs attempts on the workers of a cluster; a worker that dies gives its task back to the others."""
 
     def __init__(self, run: Run, address: str) -> None:
@@ -100,7 +100,7 @@ class Dask(Local):
         self._cluster = self._client.get_executor(pure=False)
         self._futures = dict[str, Future[Attempt]]()
 
-    def submit(self, job: Job) -> Future[Attempt]:
+    def submit(self, job: TaskJob) -> Future[Attempt]:
         """What becomes of the job, some time."""
         future = Future[Attempt]()
         try:
@@ -129,7 +129,7 @@ def on_worker(job: Mapping[str, Any]) -> Attempt:
     def over() -> bool:
         return bool(task.state != "executing" or worker.status.name == "closing")
 
-    done = call([*RALPH, "attempt"], timeout_s=_LONGEST_S, stdin=json.dumps(job).encode(), over=over)
+    done = call_program([*RALPH, "attempt"], timeout_s=_LONGEST_S, stdin=json.dumps(job).encode(), over=over)
     return _told(done.stdout, done.code, done.stderr.decode(errors="replace").rstrip().rpartition("\n")[2])
 
 

@@ -14,7 +14,7 @@ from ralph.git import changes
 from ralph.git.repository import Repository
 
 
-class Branch:
+class LandingBranch:
     """The branch of a working tree, and the one of ralph's for the plan of that name.
 
     As long as that one has work which the person's lacks, all goes on there, until the person has merged it.
@@ -22,7 +22,7 @@ class Branch:
 
     def __init__(self, repository: Repository, name: str) -> None:
         self._repository, self.own = repository, f"ralph/{name}"
-        self.name, _ = repository.head()
+        self.name, _ = repository.read_head()
         """`refs/heads/main`; empty where HEAD is on no branch."""
         if self.name == f"refs/heads/{self.own}":
             self.own += "-next"
@@ -30,23 +30,23 @@ class Branch:
     def tip(self) -> str:
         """The commit that everything builds on which begins now."""
         theirs, own = self._at(self.name), self._at(f"refs/heads/{self.own}")
-        return own if own and not self.has(own, theirs) else theirs
+        return own if own and not self.contains_commit(own, theirs) else theirs
 
-    def has(self, commit: str, tip: str) -> bool:
+    def contains_commit(self, commit: str, tip: str) -> bool:
         """Whether that commit is the tip, or one before it."""
         return self._repository.ask("merge-base", commit, tip) == commit
 
-    def moves(self, commit: str, packed: str) -> bool:
+    def advance_to(self, commit: str, packed: str) -> bool:
         """Moves on to that commit, which comes in a bundle; whether it was the person's branch that could move."""
         repository, ref = self._repository, f"refs/heads/{self.own}"
         repository.run("bundle", "unbundle", "/dev/stdin", stdin=b64decode(packed))
         own = self._at(ref)
-        if repository.head()[0] == self.name:
+        if repository.read_head()[0] == self.name:
             repository.ask("merge", "--ff-only", "--no-overwrite-ignore", "--quiet", commit)
-        if repository.head() != (self.name, commit):
+        if repository.read_head() != (self.name, commit):
             repository.run("update-ref", ref, commit)
             return False
-        if own and self.has(own, commit):
+        if own and self.contains_commit(own, commit):
             repository.run("update-ref", "-d", ref, own)
         return True
 
@@ -54,21 +54,21 @@ class Branch:
         return self._repository.ask("rev-parse", "--verify", "--quiet", ref)
 
 
-def apply(commit: str) -> int:
+def run_cherry_pick_agent(commit: str) -> int:
     """Reads a prompt, applies the commit to the working tree, and prints its message and the signal."""
     prompt, here = sys.stdin.read(), Path.cwd()
     signal = re.findall(r"<task-done [^<>]*>[^<>]*</task-done>", prompt)[-1]
-    done = changes.git("cherry-pick", "--no-commit", commit, cwd=here)
+    done = changes.run_git("cherry-pick", "--no-commit", commit, cwd=here)
     if done.code:
-        names = changes.names_in(changes.git("diff", "--name-only", "-z", "--diff-filter=U", cwd=here).stdout)
-        changes.git("reset", "--hard", "--quiet", cwd=here)
-        print(f"conflicts in {', '.join(names)}" if names else changes.complaint(done), file=sys.stderr)
+        names = changes.names_in(changes.run_git("diff", "--name-only", "-z", "--diff-filter=U", cwd=here).stdout)
+        changes.run_git("reset", "--hard", "--quiet", cwd=here)
+        print(f"conflicts in {', '.join(names)}" if names else changes.error_text(done), file=sys.stderr)
         return 1
-    said = os.fsdecode(changes.git("show", "-s", "--format=%B", commit, cwd=here).stdout)
+    said = os.fsdecode(changes.run_git("show", "-s", "--format=%B", commit, cwd=here).stdout)
     words = re.sub(r"(?m)^Ralph-(?:Task|Role): .*\n?|\A[\w.-]+: ", "", said).strip()
     print(f"{words}\n\n{signal}")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(apply(sys.argv[1]))
+    sys.exit(run_cherry_pick_agent(sys.argv[1]))

@@ -4,19 +4,19 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from ralph.agent.turn import Outcome, Turn
-from ralph.parallel.attempt import Attempt, Job
+from ralph.parallel.attempt import Attempt, TaskJob
 from ralph.plan import progress, tasks
-from ralph.plan.progress import encoded
+from ralph.plan.progress import encode_text
 from ralph.plan.tasks import Task, edits
-from ralph.plan.tasks.mending import mend
+from ralph.plan.tasks.mending import mend_list
 from ralph.store import journal
 
 
 @dataclass(kw_only=True, eq=False)
-class Trial:
+class RunningTask:
     """A task that is being tried, or was."""
 
-    job: Job
+    job: TaskJob
     task: Task
     """As it was when that began."""
     began: float
@@ -36,51 +36,51 @@ class Trial:
     @property
     def left(self) -> Task | None:
         """The task as the attempt left it."""
-        return tasks.find(tasks.read(encoded(self.result.progress)), self.task.id)
+        return tasks.find_task(tasks.read_tasks(encode_text(self.result.progress)), self.task.id)
 
     @property
     def blocked(self) -> str | None:
         """Why the agent says that a person is needed; None where it does not."""
         left = self.left
         if left and left.mark == "!" and left.tries == self.task.tries:
-            return "".join(left.said("blocked"))
-        said = progress.parse(encoded(self.result.progress))
+            return "".join(left.note_values("blocked"))
+        said = progress.parse(encode_text(self.result.progress))
         return None if said.blocked_by_ralph else said.blocked
 
     @property
     def has_messages(self) -> bool:
         """Whether its agent is told what a person wrote under Messages."""
-        return bool(_lines(encoded(self.job.progress), "Messages"))
+        return bool(_lines(encode_text(self.job.progress), "Messages"))
 
     def is_taken_back(self, text: bytes) -> bool:
         """Whether a person marked the task otherwise in this progress file, or took it out."""
-        task = tasks.find(tasks.read(text), self.task.id)
+        task = tasks.find_task(tasks.read_tasks(text), self.task.id)
         return task is None or task.mark != "~"
 
     def taken_over(self, text: bytes) -> bytes:
         """The same progress file with what the agent wrote into its sections, and without what it took out of them."""
-        was = encoded(self.job.progress)
-        now = encoded(self.result.progress)
+        was = encode_text(self.job.progress)
+        now = encode_text(self.result.progress)
         new = text
         for title in ("Messages", "Notes", "Proposed") if now else ():
             before = _lines(was, title)
             after = _lines(now, title)
-            start, end = progress.section(new, title)
+            start, end = progress.section_range(new, title)
             gone = set(before).difference(after)
             left = [line for line in new[start:end].splitlines(keepends=True) if line.strip() not in gone]
             new = new[:start] + b"".join(left) + new[end:]
             new = progress.with_lines(new, title, [line for line in after if line not in before])
         evidence = edits.evidence_of(self.left) if self.left else ()
-        return edits.with_evidence(mend(text, new).text, self.task.id, evidence)
+        return edits.with_evidence(mend_list(text, new).text, self.task.id, evidence)
 
     def turn(self) -> Turn:
         """What its iterations came to, as one turn."""
-        found = journal.records(self.result.records)
+        found = journal.parse_records(self.result.records)
         died = self.result.why
         if not found:
             return Turn(outcome=Outcome.FAILED, why=died)
         last = found[-1]
-        total = journal.sums(found)
+        total = journal.sum_up(found)
         return Turn(
             outcome=Outcome.FAILED if died else Outcome[last.ended.upper()],
             why=died or ("" if last.success else last.message),
@@ -96,5 +96,5 @@ class Trial:
 
 def _lines(text: bytes, title: str) -> list[bytes]:
     """The lines below that heading which are not blank."""
-    start, end = progress.section(text, title)
+    start, end = progress.section_range(text, title)
     return [line.strip() for line in text[start:end].splitlines() if line.strip()]

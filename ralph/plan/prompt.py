@@ -46,28 +46,28 @@ _AS_TEXT = "around what is no Jinja, write {% raw %} and {% endraw %}"
 """For templates of ralph.sh, whose commands may well hold `{{` or `{#`."""
 
 
-def folders(prompts: Path | None) -> tuple[Path, ...]:
+def template_folders(prompts: Path | None) -> tuple[Path, ...]:
     """Where templates are looked for, first match wins."""
     first = () if prompts is None else (prompts,)
-    return (*first, Path(".ralph"), Path.home() / ".ralph", files.data("prompts"))
+    return (*first, Path(".ralph"), Path.home() / ".ralph", files.data_folder("prompts"))
 
 
-def modes(places: Sequence[Path]) -> list[str]:
+def available_modes(places: Sequence[Path]) -> list[str]:
     """Every mode that has a template somewhere."""
     return sorted({path.stem.removeprefix("PROMPT_") for place in places for path in place.glob("PROMPT_*.md")})
 
 
-def find(mode: str, places: Sequence[Path]) -> tuple[Path, str]:
+def find_template(mode: str, places: Sequence[Path]) -> tuple[Path, str]:
     """The template of a mode, and its text. Raises RalphError that names the modes there are, or why it is no text."""
     for place in places if re.fullmatch(r"[\w-]+", mode) else ():
         path = place / f"PROMPT_{mode}.md"
         try:
-            with files.told(path, "read"):
+            with files.os_errors_as_ralph_errors(path, "read"):
                 if path.is_file():
                     return path, path.read_text(encoding="utf-8-sig")
         except UnicodeDecodeError as error:
             raise RalphError(f"{path}: cannot be read as UTF-8 text: {error}") from error
-    there = f"there are {', '.join(modes(places))} (a mode is a PROMPT_<mode>.md)"
+    there = f"there are {', '.join(available_modes(places))} (a mode is a PROMPT_<mode>.md)"
     raise RalphError(f'"{mode}" is no mode', fix=there)
 
 

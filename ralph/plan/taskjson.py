@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ralph.errors import RalphError
-from ralph.files import held, replace_unchanged
+from ralph.files import read_or_empty, replace_unchanged
 from ralph.plan import tasks
-from ralph.plan.progress import BOM, blocks, spliced
+from ralph.plan.progress import BOM, splice, split_blocks
 from ralph.plan.tasks import WHOLE, Note, Task
-from ralph.words import counted, named, shortened
+from ralph.words import join_names, plural, shorten
 
 _LISTS = ("userStories", "stories", "user_stories", "tasks", "requirements")
 PASSES = ("passes", "done", "completed", "complete")
@@ -143,7 +143,7 @@ class Imported:
         """Where an id stands that something waits for."""
         self._read(lists[0], lists[0].name, ())
         self._wrong += [f'{where}: unknown id "{one}"' for where, one in self._waits if one not in self.nodes]
-        wrong = self._wrong or [f"{name}: {what}" for what in tasks.problems(self.tasks)]
+        wrong = self._wrong or [f"{name}: {what}" for what in tasks.find_problems(self.tasks)]
         if wrong:
             raise RalphError.of(map(RalphError, wrong))
         form = {"tasks": "plan", "requirements": "requirements"}.get(lists[0].name, "prd")
@@ -163,7 +163,7 @@ class Imported:
                 notes += [Note(name, one) for one in said[name] or ()]
             task = Task(
                 id=said["id"] or tasks.new_id(text, self.nodes),
-                text=shortened(text, _LONGEST),
+                text=shorten(text, _LONGEST),
                 mark="!" if is_blocked else said["mark"] or " ",
                 number=number,
                 notes=notes,
@@ -193,16 +193,16 @@ class Imported:
 
     def lines(self) -> list[bytes]:
         """Its tasks as lines of a Task List."""
-        return tasks.lines(self.tasks)
+        return tasks.task_lines(self.tasks)
 
     def left_out(self, text: bytes) -> str:
         """Which of its open tasks the progress file has not, whose bytes `text` is, and how they get there."""
-        known = {task.id for task in tasks.read(text)}
+        known = {task.id for task in tasks.read_tasks(text)}
         missing = [one.id for one in self.tasks if not one.done and one.id not in known]
         if not missing:
             return ""
-        what = f"{counted(len(missing), 'task')} of {self.place} not in the Task List, and so not built"
-        return f"{what}: {named(missing)}; write there what shall be built, such as `- [ ] {missing[0]}: …`"
+        what = f"{plural(len(missing), 'task')} of {self.place} not in the Task List, and so not built"
+        return f"{what}: {join_names(missing)}; write there what shall be built, such as `- [ ] {missing[0]}: …`"
 
 
 def of_plan(path: Path, data: bytes) -> Imported | None:
@@ -211,7 +211,7 @@ def of_plan(path: Path, data: bytes) -> Imported | None:
         begin = len(BOM) if data.startswith(BOM) else 0
         return Imported(path.name, data, begin, len(data))
     found = []
-    for first, last in blocks(data).fences:
+    for first, last in split_blocks(data).fences:
         opening = _OPENING.match(data, first.start)
         if opening and (opening[1] or _TELLING.search(data, opening.end(), last.start)):
             found.append(Imported(path.name, data, opening.end(), last.start))
@@ -221,7 +221,7 @@ def of_plan(path: Path, data: bytes) -> Imported | None:
     return found[0] if found else None
 
 
-def updated(imported: Imported, today: Sequence[Task]) -> str:
+def with_statuses(imported: Imported, today: Sequence[Task]) -> str:
     """The plan's JSON with today's statuses, every other byte as it was, and new tasks last in the list."""
     nodes = imported.nodes
     form = imported.form
@@ -248,16 +248,16 @@ def updated(imported: Imported, today: Sequence[Task]) -> str:
         if not is_told:
             end = max(one.end for one in node.values() if one.name)
             puts.append((end, end, f', "status": {json.dumps(word)}'))
-    return spliced(imported.text, puts)
+    return splice(imported.text, puts)
 
 
 def object_of(task: Task, form: str) -> dict[str, Any]:
     """A task, which waits for its parts."""
     said: dict[str, Any] = {"id": task.id, "requirement" if form == "requirements" else "description": task.text}
     if form == "prd":
-        said |= {"title": task.text, "passes": task.done, "acceptanceCriteria": task.said("verify")}
+        said |= {"title": task.text, "passes": task.done, "acceptanceCriteria": task.note_values("verify")}
     else:
-        said["verification_criteria"] = task.said("verify")
+        said["verification_criteria"] = task.note_values("verify")
     said["status"] = "done" if task.done and form != "plan" else task.status
     said["dependencies"] = task.after + [part.id for part in task.subtasks]
     if task.priority is not None:
@@ -265,12 +265,12 @@ def object_of(task: Task, form: str) -> dict[str, Any]:
     return said
 
 
-def update(plan: Path, text: bytes) -> None:
+def update_statuses(plan: Path, text: bytes) -> None:
     """Says in the plan what is done by this progress file, where it does not; every other byte stays."""
-    data = held(plan)
+    data = read_or_empty(plan)
     imported = of_plan(plan, data)
     done = {task.id: task.done for task in imported.tasks} if imported else {}
-    today = [task for task in tasks.read(text) if done.get(task.id, task.done) != task.done]
+    today = [task for task in tasks.read_tasks(text) if done.get(task.id, task.done) != task.done]
     if imported and today:
-        made = updated(imported, today).encode(errors="surrogateescape")
-        replace_unchanged(plan, data, spliced(data, [(*imported.span, made)]))
+        made = with_statuses(imported, today).encode(errors="surrogateescape")
+        replace_unchanged(plan, data, splice(data, [(*imported.span, made)]))

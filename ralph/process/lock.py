@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ralph import files
 from ralph.errors import RalphError
-from ralph.words import stamp
+from ralph.words import timestamp
 
 LOCKED = 75
 """EX_TEMPFAIL of sysexits.h: try again later."""
@@ -34,24 +34,24 @@ class Holder(NamedTuple):
 
 
 class Lock(NamedTuple):
-    """A held lock; the keeper holds `fd` too, so that it lasts until the agent of a killed ralph is gone."""
+    """A held lock; the supervisor holds `fd` too, so that it lasts until the agent of a killed ralph is gone."""
 
     fd: int
     tree: Path
 
-    def begin(self, run: str, plan: str, progress: Path) -> None:
+    def write_holder(self, run: str, plan: str, progress: Path) -> None:
         """Leaves word of who holds it, for whoever finds it held, and for the next run if this one dies."""
         note = _note(self.tree)
-        said = (str(os.getpid()), run, stamp(), os.path.realpath(progress), plan)
+        said = (str(os.getpid()), run, timestamp(), os.path.realpath(progress), plan)
         with contextlib.suppress(OSError):  # the lock itself needs no file
             note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            files.overwrite(note, "\0".join(said).encode(errors="surrogateescape"))
+            files.overwrite_file(note, "\0".join(said).encode(errors="surrogateescape"))
 
     def dead_run(self) -> str:
         """The mark of the run that held this lock last, if it did not end in good order, else empty."""
         return _said(self.tree).run
 
-    def dead_since(self) -> float:
+    def dead_run_started_at(self) -> float:
         """When that run began, in seconds since 1970."""
         return _note(self.tree).stat().st_mtime
 
@@ -66,9 +66,9 @@ def working_tree(folder: Path) -> Path:
     return next((place for place in (folder, *folder.parents) if (place / ".git").exists()), folder)
 
 
-def acquire(tree: Path) -> Lock:
+def acquire_lock(tree: Path) -> Lock:
     """The lock on `tree`, or RalphError 75 that says who has it, since when and for which plan."""
-    with files.told(tree, "locked"):
+    with files.os_errors_as_ralph_errors(tree, "locked"):
         lock = Lock(os.open(tree, os.O_RDONLY), tree)
         for _ in range(_TRIES):
             if _locks(lock.fd, fcntl.LOCK_EX):
@@ -78,7 +78,7 @@ def acquire(tree: Path) -> Lock:
     raise RalphError(f"another run works in {tree}: {_said(tree)}", LOCKED, for_people=True)
 
 
-def holder(tree: Path) -> Holder | None:
+def read_holder(tree: Path) -> Holder | None:
     """Who holds the lock on `tree`; None when nobody does."""
     with contextlib.suppress(OSError):
         fd = os.open(tree, os.O_RDONLY)

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from ralph.files import held
+from ralph.files import read_or_empty
 from ralph.process import signals
 
 MARK = "RALPH_RUN_ID"
-"""In the environment of all that runs below a keeper; an inner run's mark follows its outer one's, after a colon."""
+"""In the environment of all that runs below a supervisor; an inner run's mark follows the outer one's after a colon."""
 LINUX = sys.platform == "linux"
 _running: set[int] = set()
 _starting = threading.RLock()
@@ -30,7 +30,7 @@ class Patience(NamedTuple):
     kill_s: float = 10.0
 
 
-def start(argv: Sequence[str], env: Mapping[str, str], files: Sequence[int] = (), cwd: str | Path = "") -> int:
+def spawn(argv: Sequence[str], env: Mapping[str, str], files: Sequence[int] = (), cwd: str | Path = "") -> int:
     """The pid, or OSError; with these files for its first ones in a session of its own, else in this terminal."""
     if cwd:
         argv = ("sh", "-c", 'cd -- "$0" && exec "$@"', str(cwd), *argv)
@@ -47,7 +47,7 @@ class Finished(NamedTuple):
     stderr: bytes
 
 
-def call(  # noqa: PLR0913 - each can be said of any program
+def call_program(  # noqa: PLR0913 - each can be said of any program
     argv: Sequence[str],
     *,
     timeout_s: float,
@@ -58,23 +58,23 @@ def call(  # noqa: PLR0913 - each can be said of any program
 ) -> Finished:
     """Runs a program of ralph's own (git, a notify script) to its end, or kills its group at the timeout, or `over`.
 
-    Safe from any thread. No keeper ends it, and what it leaves in the background is not waited for. Nothing is started
-    any more for somebody who asked twice to end. Raises OSError when it cannot be started.
+    Safe from any thread. No supervisor ends it, and what it leaves in the background is not waited for. Nothing is
+    started any more for somebody who asked twice to end. Raises OSError when it cannot be started.
     """
-    if signals.impatient():
+    if signals.is_impatient():
         return Finished(code=-signal.SIGKILL, stdout=b"", stderr=b"")
     with _scratch() as given, _scratch() as out, _scratch() as err:
         given.write(stdin)
         given.seek(0)
         with _starting:
-            pid = start(argv, env, [given.fileno(), out.fileno(), err.fileno()], cwd)
+            pid = spawn(argv, env, [given.fileno(), out.fileno(), err.fileno()], cwd)
             _running.add(pid)
         code = None
         try:
-            code = _ended(pid, timeout_s, lambda: signals.impatient() or over())
+            code = _ended(pid, timeout_s, lambda: signals.is_impatient() or over())
         finally:
             if code is None:
-                signals.send(os.killpg, pid, signal.SIGKILL)
+                signals.send_signal(os.killpg, pid, signal.SIGKILL)
                 _ended(pid, 5.0, lambda: False)  # a dead network disk can hold it for ever
             _running.discard(pid)
         out.seek(0)
@@ -104,7 +104,7 @@ def end_own() -> None:
     """Kills what still runs: a notify script that hangs must not outlive ralph. No other thread starts any more."""
     _starting.acquire()  # for good
     for pid in tuple(_running):
-        signals.send(os.killpg, pid, signal.SIGKILL)
+        signals.send_signal(os.killpg, pid, signal.SIGKILL)
 
 
 def foreground(argv: Sequence[str], *, env: Mapping[str, str] = os.environ, cwd: str | Path = "") -> int:
@@ -114,13 +114,13 @@ def foreground(argv: Sequence[str], *, env: Mapping[str, str] = os.environ, cwd:
     KeyboardInterrupt afterwards where ralph was asked to stop.
     """
     sys.stdout.flush()
-    pid = start(argv, env, cwd=cwd)
+    pid = spawn(argv, env, cwd=cwd)
     ended, passed = 0, None
     while not ended:
         with contextlib.suppress(KeyboardInterrupt):
             signals.wait(0.1)
         if passed is None and (passed := signals.interrupted()):
-            signals.send(os.kill, pid, passed)
+            signals.send_signal(os.kill, pid, passed)
         ended, status = os.waitpid(pid, os.WNOHANG | os.WUNTRACED)
         if ended and os.WIFSTOPPED(status):  # by Ctrl+Z; the shell's `fg` wakes both
             os.kill(os.getpid(), signal.SIGSTOP)
@@ -158,30 +158,30 @@ class Tree:
         for number, within_s in ((signal.SIGTERM, patience.terminate_s), (signal.SIGKILL, patience.kill_s)):
             deadline, due = time.monotonic() + within_s, dict[int, float]()
             while not self._is_over() and time.monotonic() < deadline:
-                if number == signal.SIGTERM and signals.impatient():
+                if number == signal.SIGTERM and signals.is_impatient():
                     break
                 for pid in self.look():
                     if time.monotonic() >= due.get(pid, 0.0):
                         due[pid] = time.monotonic() + 1.0  # a shell that has just forked can lose what it traps
-                        signals.send(os.kill, pid, number)
+                        signals.send_signal(os.kill, pid, number)
                 signals.wait(0.02)
         left = self.look()
         return tuple(name for pid, name in names.items() if pid not in left), tuple(map(_command, left))
 
 
 def end_strays(mark: str, patience: Patience) -> tuple[str, ...]:
-    """Ends what carries the mark of a run that has lost its keeper, and what is below that; its command lines."""
+    """Ends what carries the mark of a run that has lost its supervisor, and what is below that; its command lines."""
     marked = re.compile(rf"(?:^|\0){MARK}=(?:[^\0]*:)?{re.escape(mark)}[:\0]".encode())
 
     def carries(pid: int, _parent: int) -> bool:
-        return marked.search(held(Path(f"/proc/{pid}/environ"))) is not None
+        return marked.search(read_or_empty(Path(f"/proc/{pid}/environ"))) is not None
 
     return Tree(carries).end(patience)[0]
 
 
 def git_runs(inside: Path) -> bool:
     """Whether a git works in or below the folder; yes, to be careful, where that cannot be seen."""
-    gits = (pid for pid, *_ in _proc() if re.match(rb"git(-|$)", held(f"/proc/{pid}/comm"))) if LINUX else ()
+    gits = (pid for pid, *_ in _proc() if re.match(rb"git(-|$)", read_or_empty(f"/proc/{pid}/comm"))) if LINUX else ()
     return not LINUX or any(_works_below(pid, inside.stat()) for pid in gits)
 
 
@@ -222,5 +222,5 @@ def _ps() -> Iterator[tuple[int, int, str]]:
 
 
 def _command(pid: int) -> str:
-    line = held(Path(f"/proc/{pid}/cmdline")).replace(b"\0", b" ")
+    line = read_or_empty(Path(f"/proc/{pid}/cmdline")).replace(b"\0", b" ")
     return " ".join(line.decode(errors="replace").split())[:80] or f"process {pid}"

@@ -16,7 +16,7 @@ _received: list[tuple[signal.Signals, float]] = []
 _bell: list[int] = []
 
 
-def install(on_suspend: Callable[[], None] = lambda: None) -> None:
+def install_handlers(on_suspend: Callable[[], None] = lambda: None) -> None:
     """From now on signals only leave a note here; Ctrl+Z calls `on_suspend`, and nothing else comes of it.
 
     The agent would go on alone behind a suspended ralph. An ignored SIGHUP (nohup) stays ignored. SIGINT does not, as a
@@ -40,12 +40,12 @@ def interrupted() -> signal.Signals | None:
     return _received[0][0] if _received else None
 
 
-def told() -> str:
+def describe_signal() -> str:
     """The same as people call it; empty as long as none came."""
     return _received[0][0].name.replace("SIGINT", "Ctrl+C") if _received else ""
 
 
-def impatient() -> bool:
+def is_impatient() -> bool:
     """Whether somebody asked twice, or with SIGQUIT: end things without waiting for them."""
     return any(number == signal.SIGQUIT or at - _received[0][1] > _ASKED_AGAIN_S for number, at in _received)
 
@@ -62,7 +62,7 @@ def wait(seconds: float, *others: int | IO[bytes]) -> bool:
     return any(one in ready for one in others)
 
 
-def send(kill: Callable[[int, int], None], pid: int, number: int) -> None:
+def send_signal(kill: Callable[[int, int], None], pid: int, number: int) -> None:
     """Sends the signal by os.kill or os.killpg to somebody who may be gone."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         kill(pid, number)

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from ralph.plan import progress
-from ralph.plan.progress import Task
+from ralph.plan.progress import Checkbox
 from ralph.run.context import Run
 from ralph.run.criteria import CommandRun
 from ralph.run.judge import open_tasks
 from ralph.run.verify import run_shell
-from ralph.words import WRONG, duration, named, one_line, stamp
+from ralph.words import WRONG, format_duration, join_names, one_line, timestamp
 
 _COMMAND = 1000
 """Characters of a verify command that tell it from another."""
@@ -19,15 +19,15 @@ def check_claim(run: Run) -> None:
 
     What a person asks for while that is found out keeps it from being done, and is no refusal.
     """
-    if reasons := refused(run):
+    if reasons := settle_claim(run):
         run.tally.refusals += 1
         run.tally.wrong = one_line("; ".join(reasons), WRONG)
         if run.summaries:
             run.summaries.append(f"{run.summaries.pop()} · done refused: {run.tally.wrong}")  # in the last notice
-    run.state.end()
+    run.state.end_iteration()
 
 
-def refused(run: Run, *, is_verified: bool = False) -> Sequence[str]:
+def settle_claim(run: Run, *, is_verified: bool = False) -> Sequence[str]:
     """Why what is claimed was taken back; nothing where it was accepted, or nobody could say.
 
     What is open was never done; the checks of all that is ticked have to hold once more, then the verify command.
@@ -38,39 +38,39 @@ def refused(run: Run, *, is_verified: bool = False) -> Sequence[str]:
         if (broken := run.controller.recheck()) is None:
             return ()
         reasons = [f"{task} is not done: {why}" for task, why in broken.items()]
-    verified = verify(run) if run.settings.verify and not reasons and not is_verified else None
+    verified = run_verify(run) if run.settings.verify and not reasons and not is_verified else None
     if verified and verified.failed:
         reasons = [verified.failed]
     if reasons:
-        refuse(run, reasons, output=verified.output if verified else "")
+        refuse_claim(run, reasons, output=verified.output if verified else "")
         return [verified.why] if verified else reasons
-    if run.read() and (new := _asked_for(run) - before):
-        run.complain(f"back to work: {named(sorted(new))} came while it was verified")
+    if run.read_progress() and (new := _asked_for(run) - before):
+        run.complain(f"back to work: {join_names(sorted(new))} came while it was verified")
         run.file.edit(progress.with_status, "IN_PROGRESS")
     elif verified or is_verified or not run.settings.verify:
-        accept(run)
+        accept_claim(run)
     return ()
 
 
 def _asked_for(run: Run) -> set[str]:
     """What stands open in the progress file: its tasks, and what a person wrote under Messages."""
-    messages = {line.decode(errors="replace") for line in progress.messages(run.file.text)}
+    messages = {line.decode(errors="replace") for line in progress.message_lines(run.file.text)}
     return {task.text for task in run.file.last.open} | messages
 
 
-def accept(run: Run) -> None:
+def accept_claim(run: Run) -> None:
     """RALPH_DONE holds: what an earlier refusal left in the file is no longer true."""
     if run.controller.picks_tasks:  # then it is ralph who says so
         run.file.edit(progress.with_status, "RALPH_DONE")
         if not run.git_settings.serious:
-            run.changes.look()
+            run.changes.take_changes()
     run.file.edit(progress.without_refusal)
     if run.settings.verify or (run.settings.strict and run.settings.evidence):
         alone = "" if run.settings.verify else f" {progress.CHECKS_ALONE}"
-        run.file.edit(progress.with_verified, f"{stamp()} {run.changes.commit()}{alone}")
+        run.file.edit(progress.with_verified, f"{timestamp()} {run.changes.describe_commit()}{alone}")
 
 
-def refuse(run: Run, reasons: Sequence[str], missing: Sequence[Task] = (), output: str = "") -> None:
+def refuse_claim(run: Run, reasons: Sequence[str], missing: Sequence[Checkbox] = (), output: str = "") -> None:
     """Takes RALPH_DONE back, with the reasons and the missing tasks for the next iteration to read."""
     for reason in reasons:
         run.complain(f"RALPH_DONE refused: {reason}")
@@ -88,9 +88,9 @@ def look_at_start(run: Run) -> bool:
     if not settings.verify or settings.once or run.start.rehearsal or run.is_attempt:
         return False
     is_known = known_start(run) is not None
-    if not is_known and now.verified and now.verified_commit == run.changes.commit():
+    if not is_known and now.verified and now.verified_commit == run.changes.describe_commit():
         _note_start(run, "")
-    elif not is_known and (ended := verify(run)) and ended.failed:
+    elif not is_known and (ended := run_verify(run)) and ended.failed:
         run.complain(f"before the first task, {ended.failed}")
     run.tally.red_start = known_start(run) or ""
     return not is_known
@@ -98,15 +98,15 @@ def look_at_start(run: Run) -> bool:
 
 def known_start(run: Run) -> str | None:
     """How the verify command ended before anything was built; empty once it was green, None before it ran."""
-    command, _, how = run.state.noted("verify").partition("\n")
+    command, _, how = run.state.read_note("verify").partition("\n")
     return how if command == one_line(run.settings.verify or "", _COMMAND) else None
 
 
 def _note_start(run: Run, how: str) -> None:
-    run.state.note("verify", f"{one_line(run.settings.verify or '', _COMMAND)}\n{how}")
+    run.state.write_note("verify", f"{one_line(run.settings.verify or '', _COMMAND)}\n{how}")
 
 
-def verify(run: Run) -> CommandRun | None:
+def run_verify(run: Run) -> CommandRun | None:
     """What came of the verify command; None when a signal came before its end."""
     command = run.settings.verify or ""
     ended = run_shell(run, "verifying", "the verify command", command)
@@ -118,7 +118,7 @@ def verify(run: Run) -> CommandRun | None:
         _note_start(run, ended.why)
     run.tally.red_start = known_start(run) or ""
     verified = ended._replace(what=f"the verify command `{' '.join(command.split())}` {ended.what}")
-    run.write_down(
+    run.write_journal(
         "verify",
         success=not verified.failed,
         message=verified.why,
@@ -129,5 +129,5 @@ def verify(run: Run) -> CommandRun | None:
     for line in verified.why.split("\n")[1:]:
         run.screen.agent(f"  {line}")
     if not verified.failed:
-        run.screen.remark(f"ralph: verified in {duration(verified.took_s)}")
+        run.screen.remark(f"ralph: verified in {format_duration(verified.took_s)}")
     return verified

@@ -19,19 +19,19 @@ from ralph.plan.progress import LARGE_BYTES, Progress
 from ralph.plan.progress.file import ProgressFile
 from ralph.plan.prompt import Prompt, Value
 from ralph.process import signals
-from ralph.process.keeper import Ended, Hear, Job, Keeper, Over
 from ralph.process.lock import Lock
 from ralph.process.pace import Pace
+from ralph.process.supervisor import Command, Ended, Hear, Over, Supervisor
 from ralph.run.controllers import Controller
 from ralph.run.prepared import Start
-from ralph.run.verdict import Reason, Stop, Tally, verdict
+from ralph.run.verdict import Reason, Stop, Tally, stop_reason
 from ralph.screen.screen import Screen
 from ralph.screen.view import View
 from ralph.settings import sources
 from ralph.settings.table import Settings
 from ralph.store import journal
 from ralph.store.state import State
-from ralph.words import counted
+from ralph.words import plural
 
 _NO_SUSPENSION = (
     "ralph: not suspended, since the agent would go on alone; Ctrl+C ends it now, "
@@ -40,7 +40,7 @@ _NO_SUSPENSION = (
 
 
 class Run:
-    """The one context that is handed down; with it the keeper begins, then the screen, whose thread is the first."""
+    """The one context that is handed down; with it the supervisor begins."""
 
     prompt: Prompt
     changes: Changes
@@ -76,7 +76,7 @@ class Run:
         self.file = file
         self.state = state
         self.pace = asked.pace or Pace()
-        self.agents = agent.chosen(settings, asked.agent_arguments)
+        self.agents = agent.choose_agents(settings, asked.agent_arguments)
         self.agent = self.agents[0]
         """The one whose turn it is."""
         self.limited = dict[str, float]()
@@ -87,23 +87,23 @@ class Run:
         self._began = self.pace.running()
         self.screen = Screen(quiet=asked.quiet, verbose=asked.verbose, spinner=not asked.no_spinner)
         self.view = View(self.screen.agent, whole=self.screen.verbose)
-        self.does("starting")
+        self.set_activity("starting")
         file.say = self.complain
         monitor = "" if start.rehearsal else settings.heartbeat_url or ""
         values = {**sources.channel_values(), "RALPH_HEARTBEAT_URL": monitor}
-        told = [] if self.is_attempt else channels.configured(values)
+        told = [] if self.is_attempt else channels.configured_channels(values)
         self.outbox = channels.Outbox(told, values, lambda line: self.complain(line, once=line))
         self.history = settings.history.resolve() if settings.history and not start.rehearsal else None
         """A person's own record of tries, to which ralph appends. Runs may share it; agents learn from it."""
         litter = tempfile.mkdtemp(prefix="ralph-")
-        self.env = agent.environment(run=self.id, tmux=litter)
+        self.env = agent.agent_environment(run=self.id, tmux=litter)
         """What the agent and the project's commands get of the environment."""
         self._modes = dict[tuple[str, bool], tuple[Start, Prompt]]()
         """By name, and whether it is a role."""
         self.said_mode = start.said_mode
         """The mode that the progress file named when it was looked for last; empty for none."""
         self.tally = Tally()
-        self.earlier = journal.counted(state.journal)
+        self.earlier = journal.count_iterations(state.journal)
         """Iterations of the plan before this start."""
         self.summaries = deque[str](maxlen=5)
         """The lines of the last iterations."""
@@ -114,16 +114,16 @@ class Run:
         self.values = dict[str, Value]()
         """What the prompt may say of the task that ralph chose."""
         self._said = set[str]()
-        signals.install(lambda: self.screen.say(_NO_SUSPENSION))
-        self.keepers = list[Keeper]()
+        signals.install_handlers(lambda: self.screen.say(_NO_SUSPENSION))
+        self.supervisors = list[Supervisor]()
         """Under `--jobs` those of the attempts at the same time."""
-        self.keeper = self._start_keepers(held, litter, after_death)
+        self.supervisor = self._start_supervisors(held, litter, after_death)
 
-    def _start_keepers(self, held: Lock, litter: str, after_death: Callable[[], None]) -> Keeper:
-        """The keeper of this run; those of its attempts are in `keepers`."""
-        start = partial(Keeper, patience=self.pace.patience, folder=self.state.folder, lock=held.fd)
+    def _start_supervisors(self, held: Lock, litter: str, after_death: Callable[[], None]) -> Supervisor:
+        """The supervisor of this run; those of its attempts are in `supervisors`."""
+        start = partial(Supervisor, patience=self.pace.patience, folder=self.state.folder, lock=held.fd)
         for number in range(self.settings.jobs if self.settings.jobs > 1 and self.settings.strict else 0):
-            self.keepers.append(start(f"{self.id}-{number}", at_last=lambda: None))
+            self.supervisors.append(start(f"{self.id}-{number}", at_last=lambda: None))
 
         def at_last() -> None:
             shutil.rmtree(litter, ignore_errors=True)
@@ -147,17 +147,17 @@ class Run:
         """Those of that mode."""
         return self.start.settings
 
-    def enter(self, mode: str, *, as_role: bool = False) -> None:
+    def enter_mode(self, mode: str, *, as_role: bool = False) -> None:
         """Takes that mode's settings and template from now on. Raises RalphError where it has none, or a wrong one."""
         self._modes[self.mode, self.start.is_role] = self.start, self.prompt
         if (mode, as_role) not in self._modes:  # a template is read once
-            start = self.start.entered(mode, as_role=as_role)
-            agent.chosen(start.settings, start.asked.agent_arguments)  # what it cannot do is remarked
-            self._modes[mode, as_role] = start, start.prompt()
+            start = self.start.in_mode(mode, as_role=as_role)
+            agent.choose_agents(start.settings, start.asked.agent_arguments)  # what it cannot do is remarked
+            self._modes[mode, as_role] = start, start.load_prompt()
         self.start, self.prompt = self._modes[mode, as_role]
-        self.remark()
+        self.print_setting_remarks()
 
-    def remark(self) -> None:
+    def print_setting_remarks(self) -> None:
         """Says what is odd about the settings, each once."""
         for one in self.settings.remarks:
             self.complain(one.message, once=one.message)
@@ -170,31 +170,31 @@ class Run:
         """How long this start has been going on, a suspended machine's sleep included."""
         return self.pace.running() - self._began
 
-    def does(self, doing: str, seconds: float | None = None) -> None:
+    def set_activity(self, doing: str, seconds: float | None = None) -> None:
         """Says what ralph itself does from now on, and how long it takes where that is known."""
         self.phase = doing, self.pace.running(), seconds
 
-    def ends(self, what: str) -> None:
+    def announce_end(self, what: str) -> None:
         """Says that this is being ended, which may take some seconds."""
-        self.does(f"ending {what}")
+        self.set_activity(f"ending {what}")
         self.screen.say(f"ralph: ending {what} and what it started; ask once more and it gets no time for that")
 
     def interrupted(self) -> Stop | None:
         """Whether somebody asked ralph to end, by a signal."""
-        return Stop(Reason.INTERRUPTED, signals.told()) if signals.told() else None
+        return Stop(Reason.INTERRUPTED, signals.describe_signal()) if signals.describe_signal() else None
 
     def tampered(self) -> Stop | None:
         """Whether something changed git's settings, so that none may run until a person has decided."""
-        return Stop(Reason.TAMPERED, self.git_settings.blocked) if self.git_settings.serious else None
+        return Stop(Reason.TAMPERED, self.git_settings.block_reason) if self.git_settings.serious else None
 
-    def runs(self, job: Job, hear: Hear, over: Over) -> Ended:
-        """What became of a program that is an agent's, or may have been written by one; as `Keeper.run` says."""
+    def run_supervised(self, job: Command, hear: Hear, over: Over) -> Ended:
+        """What became of a program that is an agent's, or may have been written by one; as `Supervisor.run` says."""
         try:
-            return self.keeper.run(job, hear, over, self.pace.awake)
+            return self.supervisor.run(job, hear, over, self.pace.awake)
         finally:
             self.git_settings.compare()
 
-    def read(self) -> Progress:
+    def read_progress(self) -> Progress:
         """The progress file as it is now, brought back first if it was lost; with a word about what deserves one."""
         now = self.file.read()
         name = self.file.path.name
@@ -210,18 +210,18 @@ class Run:
             from ralph.plan import taskjson  # noqa: PLC0415 - 10 ms that only plans in JSON pay
 
             try:
-                with files.told(self.start.plan, "written"):
-                    taskjson.update(self.start.plan, self.file.text)
+                with files.os_errors_as_ralph_errors(self.start.plan, "written"):
+                    taskjson.update_statuses(self.start.plan, self.file.text)
             except RalphError as error:  # somebody is about to edit it; the next iteration's end is soon enough
                 self.complain(error.message)
 
-    def verdict(self) -> Stop | None:
+    def stop_reason(self) -> Stop | None:
         """Why to stop, by what the file said when it was read last, and by what has happened."""
         if (stop := self.interrupted()) or self.controller.is_busy:  # who works may finish
             return stop
         if stop := self.tampered():
             return stop
-        return verdict(self.file.last, self.tally, self.settings, self.elapsed_s())
+        return stop_reason(self.file.last, self.tally, self.settings, self.elapsed_s())
 
     def complain(self, line: str, *, once: str = "") -> None:
         """A line of ralph's for a person; of those of one name only the first."""
@@ -229,12 +229,12 @@ class Run:
             self._said |= {once} - {""}
             self.screen.complain(f"ralph: {line}")
 
-    def write_down(self, event: str, *, message: str, **more: object) -> dict[str, object]:
+    def write_journal(self, event: str, *, message: str, **more: object) -> dict[str, object]:
         """Adds a line to the journal, as long as that can be written; times in seconds, costs in US dollars."""
         about = {"run": self.id, "mode": self.mode, "round": self.file.last.round, "iteration": self.number}
-        line = journal.line(event, self.pace.now(), message=message, **about | more)
+        line = journal.journal_line(event, self.pace.now(), message=message, **about | more)
         try:
-            journal.append(self.state.journal, line)
+            journal.append_line(self.state.journal, line)
         except OSError as error:
             self.complain(f"{self.state.journal}: cannot be written: {error.strerror}", once="journal")
         return line
@@ -247,8 +247,8 @@ class Run:
     def write_down_put_back(self, iteration: int) -> None:
         """One line of the journal says all that was put back in that iteration, for the morning after."""
         if self.put_back:
-            said = ", ".join(counted(count, what) if count else what for what, count in self.put_back.items())
-            self.write_down("tamper", success=False, message=said, iteration=iteration)
+            said = ", ".join(plural(count, what) if count else what for what, count in self.put_back.items())
+            self.write_journal("tamper", success=False, message=said, iteration=iteration)
             self.put_backs.append(f"put back in #{iteration}: {said}")
             self.put_back = {}
 

@@ -10,7 +10,7 @@ from ralph.notify import http
 from ralph.notify.channels import hosts
 from ralph.plan.progress import harmless_output
 from ralph.plan.tasks import Task
-from ralph.words import shortened
+from ralph.words import shorten
 
 _LINES = 10
 """Of an output that people and the next try are told."""
@@ -78,7 +78,7 @@ class Criterion(NamedTuple):
         return "action" not in self.said and self.said.get("method", "GET").upper() in ("GET", "HEAD")
 
 
-def parse(text: str) -> Criterion:
+def parse_criterion(text: str) -> Criterion:
     """The criterion on this line; one that fits no pattern says nothing. Raises nothing.
 
     `Run `cmd` - exits with code N`, `File `path` exists`, `File `path` contains `text``, `METHOD /url returns STATUS`,
@@ -100,7 +100,7 @@ def parse(text: str) -> Criterion:
 
 def checks_of(listed: Iterable[Task]) -> list[Criterion]:
     """The checks of these tasks, be it that a machine can run them or not."""
-    return [parse(line) for task in listed for line in task.said("verify")]
+    return [parse_criterion(line) for task in listed for line in task.note_values("verify")]
 
 
 def in_one_browser(criteria: Iterable[Criterion]) -> list[Criterion]:
@@ -115,7 +115,7 @@ def in_one_browser(criteria: Iterable[Criterion]) -> list[Criterion]:
     return found
 
 
-def check(
+def check_criterion(
     criterion: Criterion,
     *,
     base_url: str,
@@ -141,7 +141,7 @@ def check(
         should = "exited with"
     else:
         method, url = said["method"].upper(), base_url.rstrip("/") + said["url"]
-        code, output = http.ask(method, url, timeout_s=_ANSWER_S)  # with no secret of ours
+        code, output = http.send_request(method, url, timeout_s=_ANSWER_S)  # with no secret of ours
         came = f"returned {code}" if code else f"got no answer of {hosts(base_url)}"
         what = f"{method} {_shown(said['url'])} {came}"
         should = "returned"
@@ -178,4 +178,4 @@ def _looked_at(path: str, holds: str, lacks: Callable[[Path, bytes], str]) -> Co
 
 def _shown(text: str) -> str:
     """The text on one line, and not so long that what was found is cut off behind it."""
-    return shortened(" ".join(text.split()), 150)
+    return shorten(" ".join(text.split()), 150)

@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import takewhile
 from pathlib import Path
 
-from ralph.git.changes import git, names_in
+from ralph.git.changes import names_in, run_git
 from ralph.plan import tasks
 from ralph.plan.tasks import Task
 from ralph.run import criteria
 from ralph.run.context import Run
 from ralph.run.criteria import CommandRun, Criterion, checks_of
 from ralph.run.verify import run_shell
-from ralph.words import counted, stamp
+from ralph.words import plural, timestamp
 
 Lacks = Callable[[Path, bytes], str]
 """Why the commit of a task would not have a file that is there; see `criteria.check`."""
@@ -23,7 +23,7 @@ Lacks = Callable[[Path, bytes], str]
 
 def run_check(run: Run, check: Criterion, lacks: Lacks, doing: str = "checking") -> CommandRun | None:
     """What came of a check; None when a signal ended it."""
-    ended = criteria.check(
+    ended = criteria.check_criterion(
         check,
         base_url=run.settings.base_url or "",
         run=lambda command: run_shell(run, doing, "the check", command),
@@ -51,7 +51,7 @@ def look_before(run: Run, checks: Iterable[Criterion], lacks: Lacks) -> dict[str
 
 def notes_of(found: dict[str, CommandRun], commit: str) -> list[tuple[str, str]]:
     """What is written below a task that is begun: when and where, and which of its checks prove nothing."""
-    notes = [("begun", f"{stamp()} {commit}".rstrip())]
+    notes = [("begun", f"{timestamp()} {commit}".rstrip())]
     for text, ended in found.items():
         if not ended.failed or ended.cannot_run:
             notes.append(("cannot run" if ended.cannot_run else "held", text))
@@ -64,8 +64,8 @@ def is_proved(task: Task, checks: Sequence[Criterion], *, has_changes: bool) -> 
     On a check that was red when the task was begun; without any, or where nobody knows, on a change of files since.
     """
     texts = {check.text for check in checks if check.said}
-    unknown = texts.intersection(task.said("cannot run"))
-    was_red = texts.difference(unknown, task.said("held"))
+    unknown = texts.intersection(task.note_values("cannot run"))
+    was_red = texts.difference(unknown, task.note_values("held"))
     return bool(was_red) or (has_changes and (bool(unknown) or not texts))
 
 
@@ -76,31 +76,35 @@ def recheck(run: Run, text: bytes, lacks: Lacks) -> dict[str, str] | None:
     its task was begun is not run, nor one that may change something, and one that cannot run says nothing.
     """
     asked = dict[str, list[Task]]()
-    for task in tasks.read(text):
-        held = {one for each in (task, *task.subtasks) for one in each.said("held")}
+    for task in tasks.read_tasks(text):
+        held = {one for each in (task, *task.subtasks) for one in each.note_values("held")}
         for check in checks_of([task] if task.mark == "x" else ()):
             if check.said and check.changes_nothing and check.text not in held:
                 asked.setdefault(check.text, []).append(task)
     broken = dict[str, str]()
     for number, (line, owners) in enumerate(asked.items(), 1):
         doing = f"checking {number} of {len(asked)} again"
-        run.does(doing)
+        run.set_activity(doing)
         for is_last in (False, True):
             is_over = run.settings.max_time is not None and run.elapsed_s() >= run.settings.max_time
-            if is_over or (ended := run_check(run, criteria.parse(line), lacks, doing)) is None:
+            if is_over or (ended := run_check(run, criteria.parse_criterion(line), lacks, doing)) is None:
                 return None
             if not ended.failed or ended.cannot_run:
                 break
             if is_last:
-                broken |= {one.id: f"a later change broke it{_breaker(run, one.id)}: {ended.why}" for one in owners}
+                broken |= {
+                    one.id: f"a later change broke it{_breaking_commit(run, one.id)}: {ended.why}" for one in owners
+                }
     return broken
 
 
-def _breaker(run: Run, task_id: str) -> str:
+def _breaking_commit(run: Run, task_id: str) -> str:
     """The commit that came after a task's own, or how many did; nothing where git does not know."""
     form = "--format=%h %s%n%(trailers:key=Ralph-Task,valueonly,separator=%x2C)"
-    rows = [row.partition("\n")[::2] for row in names_in(git("log", "-z", "-n500", form, cwd=run.top).stdout + b"\0")]
+    rows = [
+        row.partition("\n")[::2] for row in names_in(run_git("log", "-z", "-n500", form, cwd=run.top).stdout + b"\0")
+    ]
     later = [commit for commit, _ in takewhile(lambda row: task_id not in row[1].strip().split(","), rows)]
     if not later or len(later) == len(rows):
         return ""
-    return f" ({later[0]})" if len(later) == 1 else f" (one of {counted(len(later), 'commit')} since)"
+    return f" ({later[0]})" if len(later) == 1 else f" (one of {plural(len(later), 'commit')} since)"

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ralph.agent.turn import Commits, Outcome, Turn
-from ralph.plan.progress import Progress, Task, vanished
+from ralph.plan.progress import Checkbox, Progress, vanished_tasks
 from ralph.run.verdict import Reason, Stop, Tally
 from ralph.settings.table import Settings
-from ralph.words import WRONG, moment, named, one_line, shortened
+from ralph.words import WRONG, format_moment, join_names, one_line, shorten
 
 _TROUBLE_PAUSES = 16
 """After so many pauses in a row, three hours in all, trouble that still lasts ends the run."""
@@ -44,7 +44,7 @@ class Iteration:
     """Why it counts as failed; empty when it does not."""
     refused: tuple[str, ...] = ()
     """Why its RALPH_DONE does not hold; empty when there was none, or it does."""
-    missing: tuple[Task, ...] = ()
+    missing: tuple[Checkbox, ...] = ()
     """Open tasks that are gone from the list."""
     moved: bool = False
     """A task was ticked or added, or something in the repository changed."""
@@ -72,17 +72,17 @@ class Iteration:
         """Whether a task was ticked or added; what is done may have been moved away from the list meanwhile."""
         before, after = ([*one.tasks, *one.elsewhere] for one in (self.before, self.after))
         ticked = {task.text for task in after if task.done} - {task.text for task in before if task.done}
-        added = self.new > 0 or bool(vanished(self.after, self.before))
+        added = self.new > 0 or bool(vanished_tasks(self.after, self.before))
         return added or any(task.text in ticked for task in self.before.open)
 
 
-def judge(iteration: Iteration, tally: Tally, settings: Settings) -> Iteration:
+def judge_iteration(iteration: Iteration, tally: Tally, settings: Settings) -> Iteration:
     """The same with what it came to, before anything is verified."""
     if blocked := iteration.watched.blocked:
         return replace(iteration, failed=blocked, ended=Stop(Reason.TAMPERED, blocked))
     outcome = iteration.turn.outcome
     after = iteration.after
-    missing = vanished(iteration.before, after)
+    missing = vanished_tasks(iteration.before, after)
     moved = iteration.listed or bool(iteration.changed)
     again = outcome is Outcome.LIMIT and (settings.wait or iteration.turn.others)
     if outcome is Outcome.TROUBLE:
@@ -137,19 +137,19 @@ def _ended(iteration: Iteration, settings: Settings) -> Stop | None:
     reason = _ENDS.get(turn.outcome)
     if settings.once:
         if iteration.changed and turn.outcome in (Outcome.OK, Outcome.LIMIT, Outcome.TROUBLE):
-            changed = named(iteration.changed, 10)
+            changed = join_names(iteration.changed, 10)
             return Stop(Reason.ONCE_FAILED, f"it may change nothing but the progress file, and changed {changed}")
         if turn.outcome is Outcome.OK:
             return Stop(Reason.ONCE) if after.blocked is None else Stop(Reason.BLOCKED, after.blocked)
         reason = reason or _ENDS_ONCE.get(turn.outcome, Reason.ONCE_FAILED)
     if reason:
-        return Stop(reason, turn.why + (f"; until {moment(turn.resets_at, 0)}" if turn.resets_at else ""))
+        return Stop(reason, turn.why + (f"; until {format_moment(turn.resets_at, 0)}" if turn.resets_at else ""))
     if iteration.watched.tampered and settings.on_tamper == "abort":
         return Stop(Reason.TAMPERED, f"{'; '.join(iteration.watched.tampered)} (undone)")
     return None
 
 
-def _refusal(iteration: Iteration, missing: tuple[Task, ...], *, has_moved: bool) -> tuple[str, ...]:
+def _refusal(iteration: Iteration, missing: tuple[Checkbox, ...], *, has_moved: bool) -> tuple[str, ...]:
     """Why a claim of done does not hold, in words that the next iteration can act on; empty when it holds."""
     turn = iteration.turn
     reasons = open_tasks(iteration.after)
@@ -158,7 +158,7 @@ def _refusal(iteration: Iteration, missing: tuple[Task, ...], *, has_moved: bool
     if iteration.after.blocked is not None:
         reasons.append("RALPH_BLOCKED stands there, too")
     if missing:
-        reasons.append(f"{_are(missing)} gone without being ticked, now put back: {quoted(missing)}")
+        reasons.append(f"{_count_tasks(missing)} gone without being ticked, now put back: {quote_tasks(missing)}")
     if turn.outcome is not Outcome.OK:
         reasons.append(f"the iteration that claimed it did not end well: {turn.why}")
     return tuple(reasons)
@@ -166,19 +166,19 @@ def _refusal(iteration: Iteration, missing: tuple[Task, ...], *, has_moved: bool
 
 def open_tasks(now: Progress) -> list[str]:
     """The same for a claim of which nothing is known but what the file says."""
-    return [f"{_are(now.open)} not ticked: {quoted(now.open)}"] if now.open else []
+    return [f"{_count_tasks(now.open)} not ticked: {quote_tasks(now.open)}"] if now.open else []
 
 
-def _are(tasks: tuple[Task, ...]) -> str:
+def _count_tasks(tasks: tuple[Checkbox, ...]) -> str:
     return "1 task is" if len(tasks) == 1 else f"{len(tasks)} tasks are"
 
 
-def quoted(tasks: Sequence[Task]) -> str:
+def quote_tasks(tasks: Sequence[Checkbox]) -> str:
     """The first of them, as they are in the list."""
-    return named([f'"{shortened(task.text, 80)}"' for task in tasks], 3)
+    return join_names([f'"{shorten(task.text, 80)}"' for task in tasks], 3)
 
 
-def tallied(tally: Tally, iteration: Iteration) -> Tally:
+def add_to_tally(tally: Tally, iteration: Iteration) -> Tally:
     """The tally after one more iteration.
 
     Failures and refusals may take turns; only a good iteration begins anew. One that claims to be done neither adds nor

@@ -8,7 +8,7 @@ from ralph import files
 from ralph.plan import progress
 from ralph.store import journal
 from ralph.store.state import State
-from ralph.words import WRONG, named, one_line, plain, shortened
+from ralph.words import WRONG, join_names, one_line, plain, shorten
 
 _ITERATIONS = 3
 _MOST = 8_000
@@ -22,13 +22,13 @@ HANDOVER = "RALPH_HANDOVER"
 _DECIDED = re.compile(r"\bdeci(?:de|sion)", re.IGNORECASE)
 
 
-def memory(state: State, *, task: str = "", so_far: str = "") -> str:
+def prompt_memory(state: State, *, task: str = "", so_far: str = "") -> str:
     """The last iterations, what one left that was cut short, the last change of mode, and the sums; empty at first.
 
     `so_far` is what the run has come to, and `task` the one whose failures the prompt tells by itself.
     """
     rows = _last(state)
-    cut = handed_over(state, task)
+    cut = last_handover(state, task)
     if not (rows or cut):
         return ""
     lines = ["The last iterations, the newest last:"]
@@ -40,13 +40,13 @@ def memory(state: State, *, task: str = "", so_far: str = "") -> str:
         words = dict.fromkeys(filter(None, ("" if is_told else row.message, row.said)))
         lines += [f"  {one_line(said, _WORDS)}" for said in words]
     lines += [f"One was cut short before it was ready: {cut}"] if cut else []
-    lines += [*state.noted("left").splitlines(), *([f"This run so far: {so_far}"] if so_far else [])]
-    return shortened(plain("\n".join(lines)), _MOST)
+    lines += [*state.read_note("left").splitlines(), *([f"This run so far: {so_far}"] if so_far else [])]
+    return shorten(plain("\n".join(lines)), _MOST)
 
 
-def handed_over(state: State, task: str) -> str:
+def last_handover(state: State, task: str) -> str:
     """What the last iteration, or the last one at this task, left where it was cut short."""
-    for row in journal.newest(files.held(state.journal, _TAIL_BYTES)):
+    for row in journal.newest_iterations(files.read_or_empty(state.journal, _TAIL_BYTES)):
         if (row.requirement_id or task) in (task, "") and (row.handover or row.ended == "ok"):  # else it did nothing
             return row.handover
     return os.environ.get(HANDOVER, "")
@@ -54,16 +54,18 @@ def handed_over(state: State, task: str) -> str:
 
 def _last(state: State) -> list[journal.Record]:
     """The last iterations, the newest last."""
-    return [*islice(journal.newest(files.held(state.journal, _TAIL_BYTES)), _ITERATIONS)][::-1]
+    return [*islice(journal.newest_iterations(files.read_or_empty(state.journal, _TAIL_BYTES)), _ITERATIONS)][::-1]
 
 
 def keep_left(state: State, before: str, now: str, text: bytes) -> None:
     """Notes what the mode `before` left: the files of its iterations, and what the Notes say was decided."""
     found = journal.read(state.journal)
     began = max((at for at, one in enumerate(found) if one.event == "mode"), default=0)
-    changed = dict.fromkeys(name for row in journal.rows(found[began:]) for name in row.files.split("\n") if name)
-    start, end = progress.section(text, "Notes")
+    changed = dict.fromkeys(
+        name for row in journal.iterations_in(found[began:]) for name in row.files.split("\n") if name
+    )
+    start, end = progress.section_range(text, "Notes")
     notes = text[start:end].decode(errors="replace").splitlines()
-    decided = [shortened(line.strip(" -*"), 300) for line in notes if _DECIDED.search(line)]
-    left = [f"changed by then: {named([*changed], 40) or 'nothing'}", *decided[-_DECISIONS:]]
-    state.note("left", "\n  ".join([f"The last change of mode: {before} -> {now}", *left]))
+    decided = [shorten(line.strip(" -*"), 300) for line in notes if _DECIDED.search(line)]
+    left = [f"changed by then: {join_names([*changed], 40) or 'nothing'}", *decided[-_DECISIONS:]]
+    state.write_note("left", "\n  ".join([f"The last change of mode: {before} -> {now}", *left]))

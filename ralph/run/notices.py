@@ -10,8 +10,8 @@ from ralph.plan import progress
 from ralph.run.context import Run
 from ralph.run.judge import Iteration
 from ralph.run.verdict import Reason, Stop
-from ralph.screen.text import clipped, columns
-from ralph.words import WRONG, counted, duration, one_line, shortened, usd
+from ralph.screen.text import clip, display_width
+from ralph.words import WRONG, format_duration, format_usd, one_line, plural, shorten
 
 _IDLE_S = 2.0
 """Seconds of silence that are worth a word."""
@@ -23,14 +23,14 @@ def _mode(run: Run) -> str:
     return f"{run.mode} {run.file.last.rounds}".strip()
 
 
-def beginning(run: Run) -> str:
+def first_line(run: Run) -> str:
     """The line that begins a run: where its progress stands, why it may not commit, who hears of it."""
     off = "" if run.settings.auto_commit else f"commits are off ({run.settings.said['auto_commit'].where})"
     told = ", ".join(run.outbox.names)
     return " · ".join(filter(None, [f"progress in {run.file.path}", off, told and f"notices: {told}"]))
 
 
-def heading(run: Run) -> str:
+def iteration_heading(run: Run) -> str:
     """The line that begins an iteration."""
     what = f"{_mode(run)} {run.start.name}"
     if run.settings.once:
@@ -42,7 +42,7 @@ def heading(run: Run) -> str:
     return f"{what} · iteration {run.number}{at_most} · {run.file.last.figures}{task}"
 
 
-def summary(run: Run, iteration: Iteration) -> str:
+def iteration_summary(run: Run, iteration: Iteration) -> str:
     """`#7 · 9/15 tasks (+1, 2 new) · 3 commits +212 −40 · 6m12s · $0.41`, and what was wrong."""  # noqa: RUF002
     turn, commits = iteration.turn, iteration.commits
     changes = [f"{iteration.ticked:+d}"] if iteration.ticked else []
@@ -53,33 +53,33 @@ def summary(run: Run, iteration: Iteration) -> str:
         f"#{run.number}",
         run.task,
         iteration.after.figures + (f" ({', '.join(changes)})" if changes else ""),
-        f"{counted(commits.count, 'commit')} +{commits.added} −{commits.removed}" if commits.count else "",  # noqa: RUF001 - a minus
-        duration(turn.took_s),
-        usd(turn.cost_usd, at_least=turn.at_least) if turn.cost_usd is not None else "",
+        f"{plural(commits.count, 'commit')} +{commits.added} −{commits.removed}" if commits.count else "",  # noqa: RUF001 - a minus
+        format_duration(turn.took_s),
+        format_usd(turn.cost_usd, at_least=turn.at_least) if turn.cost_usd is not None else "",
         wrong if turn.outcome is Outcome.OK else f"{turn.outcome.value}: {wrong}",
         f"done refused: {one_line('; '.join(iteration.refused), WRONG)}" if iteration.refused else "",
     ]
     return " · ".join(filter(None, parts))
 
 
-def started(run: Run) -> Notice:
+def started_notice(run: Run) -> Notice:
     """The first iteration begins."""
     red = run.tally.red_start
     return _notice(run, "started", "Started", red and f"Verify was red before the first task: {red}")
 
 
-def progressed(run: Run, iteration: Iteration) -> Notice:
+def progress_notice(run: Run, iteration: Iteration) -> Notice:
     """An iteration is over."""
     how = "failed" if iteration.failed else "completed"
     return _notice(run, "progress", "Progress", f"Iteration {run.number} {how}", run.summaries[-1])
 
 
-def waiting(run: Run, what: str, why: str) -> Notice:
+def waiting_notice(run: Run, what: str, why: str) -> Notice:
     """Nothing happens for a while."""
-    return _notice(run, "waiting", "Waiting", what.capitalize(), f"Reason: {shortened(why, 1000)}")
+    return _notice(run, "waiting", "Waiting", what.capitalize(), f"Reason: {shorten(why, 1000)}")
 
 
-def ended(run: Run, stop: Stop) -> Notice:
+def end_notice(run: Run, stop: Stop) -> Notice:
     """The run is over: why, what it came to, and what a person can do."""
     code, move, pays = stop.reason.code, stop.next_move(run.file.path.name), run.tally.pays
     event, what = "stopped", "Stopped"
@@ -89,10 +89,10 @@ def ended(run: Run, stop: Stop) -> Notice:
     elif code in (1, 4):
         event, what = "blocked", "Blocked"
     lines = [
-        stop.why and f"Reason: {shortened(stop.why, 1000)}",
+        stop.why and f"Reason: {shorten(stop.why, 1000)}",
         move and f"To go on: {move}",
         run.todo,
-        came_to(run) + (f", paid by the API key in {pays}" if pays else ""),
+        run_figures(run) + (f", paid by the API key in {pays}" if pays else ""),
         "Last:" if run.summaries else "",
     ]
     return _notice(run, event, what, *lines, *run.summaries, *run.put_backs)
@@ -104,28 +104,28 @@ def _notice(run: Run, event: str, what: str, *lines: str) -> Notice:
     return Notice(event, title, "\n".join(filter(None, said)))
 
 
-def closing(run: Run, stop: Stop) -> str:
+def last_line(run: Run, stop: Stop) -> str:
     """The last line of a run."""
     why = f": {stop.why}" if stop.why and stop.reason.code != 1 else ""  # what does not work is said on stderr
     move = stop.next_move(run.file.path.name)
     ends = f"to go on, {move}" if move else ""
     if stop.reason is Reason.ONCE and run.settings.once and run.settings.following:
         ends = f"next: ralph {shlex.quote(run.start.asked.plan)} {run.settings.following}"
-    return " · ".join(filter(None, [stop.reason.label + why, came_to(run), ends, run.todo]))
+    return " · ".join(filter(None, [stop.reason.label + why, run_figures(run), ends, run.todo]))
 
 
-def came_to(run: Run) -> str:
+def run_figures(run: Run) -> str:
     """Tasks, iterations, commits, time and cost of a run so far."""
     tally, parts = run.tally, [run.file.last.figures]
     if tally.iterations > 1 or not run.settings.once:
-        parts += [counted(tally.iterations, "iteration"), counted(tally.commits, "commit")]
+        parts += [plural(tally.iterations, "iteration"), plural(tally.commits, "commit")]
     if run.file.last.done and run.settings.strict and not run.settings.evidence:
         parts.append("not checked again")
-    parts.append(duration(run.elapsed_s()))
+    parts.append(format_duration(run.elapsed_s()))
     if tally.waited_s:
-        parts.append(f"{duration(tally.waited_s)} of it waiting")
+        parts.append(f"{format_duration(tally.waited_s)} of it waiting")
     if tally.cost_usd is not None:
-        parts.append(usd(tally.cost_usd, at_least=tally.at_least))
+        parts.append(format_usd(tally.cost_usd, at_least=tally.at_least))
     return " · ".join(parts)
 
 
@@ -138,23 +138,27 @@ def status_line(run: Run, edge: int) -> str:
     now = run.file.last
     doing = run.view.doing
     silent_s = time.monotonic() - run.view.heard_at
-    clock = f" · idle {duration(silent_s)}" if silent_s >= _IDLE_S else ""
+    clock = f" · idle {format_duration(silent_s)}" if silent_s >= _IDLE_S else ""
     if run.phase:
         doing, began, seconds = run.phase
         took_s = run.pace.running() - began
-        clock = f" · {duration(took_s)}" if seconds is None else f" · {duration(max(0.0, seconds - took_s))} left"
-    if progress.parse(files.held(run.file.path)).stop:  # the run itself reads it after the iteration
+        clock = (
+            f" · {format_duration(took_s)}"
+            if seconds is None
+            else f" · {format_duration(max(0.0, seconds - took_s))} left"
+        )
+    if progress.parse(files.read_or_empty(run.file.path)).stop:  # the run itself reads it after the iteration
         clock += " · then RALPH_STOP"
     figures = []
     if run.number and not run.settings.once:  # who plans works on no task
         if now.tasks:
             figures.append(f"task {min(now.ticked + 1, len(now.tasks))} of {len(now.tasks)} · ")
         figures.append(f"iteration {run.number} · ")
-    figures.append(f"{duration(run.elapsed_s())} · ")
+    figures.append(f"{format_duration(run.elapsed_s())} · ")
     if tally.cost_usd is not None:
-        figures.append(f"{usd(tally.cost_usd, at_least=tally.at_least)} · ")
-    while figures and columns("".join(figures) + clock) + min(_DOING_COLUMNS, columns(doing)) > edge:
+        figures.append(f"{format_usd(tally.cost_usd, at_least=tally.at_least)} · ")
+    while figures and display_width("".join(figures) + clock) + min(_DOING_COLUMNS, display_width(doing)) > edge:
         figures.pop()
     shown = "".join(figures)
-    line = clipped(shown + clipped(doing, edge - columns(shown + clock)) + clock, edge)
+    line = clip(shown + clip(doing, edge - display_width(shown + clock)) + clock, edge)
     return "\n".join([*run.controller.activity, line])

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ralph.errors import RalphError
 from ralph.plan import progress
 from ralph.plan.progress import Progress
-from ralph.plan.prompt import Prompt, Value, folders
+from ralph.plan.prompt import Prompt, Value, template_folders
 from ralph.run.verdict import Stop
 from ralph.settings import denied, sources
 from ralph.settings.options import Asked
@@ -49,7 +49,7 @@ class Start:
     template: Path = Path()
     template_text: str = ""
 
-    def entered(self, mode: str, *, as_role: bool = False) -> "Start":
+    def in_mode(self, mode: str, *, as_role: bool = False) -> "Start":
         """The same in that mode. Raises RalphError with all that is wrong with its settings and its template.
 
         A role is over once its task is, or when it is another one's turn, and never after one iteration.
@@ -66,7 +66,7 @@ class Start:
         return self.settings.strict and not self.settings.once
 
     @property
-    def own(self) -> list[Path]:
+    def own_files(self) -> list[Path]:
         """Ralph's own files in the working tree, which are nobody's change."""
         return [path for path in (self.progress_path, self.settings.history) if path]
 
@@ -79,30 +79,30 @@ class Start:
         words += ["--propose"] if self.strict else []
         return json.dumps({"mcpServers": {"ralph": {"command": sys.executable, "args": words, "alwaysLoad": True}}})
 
-    def begun(self, text: bytes) -> bytes:
+    def with_imported_tasks(self, text: bytes) -> bytes:
         """The text of a progress file with the tasks of a plan in JSON, where it has none yet."""
         if not self.imported or progress.parse(text).tasks:
             return text
         return progress.with_tasks(text, self.imported.lines())
 
-    def lacks(self, text: bytes) -> list[RalphError]:
+    def missing_imports(self, text: bytes) -> list[RalphError]:
         """What a plan in JSON has that the progress file with this text lacks."""
         told = self.imported and self.imported.left_out(text)
         return [RalphError(told)] if told else []
 
-    def stuck(self, text: bytes) -> Stop | None:
+    def why_stuck(self, text: bytes) -> Stop | None:
         """Why --strict can begin nothing with this progress file. Raises RalphError with all that is wrong with it."""
         from ralph.run import tasklist  # noqa: PLC0415 - 40 ms that only --strict pays
 
-        return tasklist.stuck(tasklist.check(text, self.progress_path.name, self.settings))
+        return tasklist.stuck_stop(tasklist.check_tasks(text, self.progress_path.name, self.settings))
 
     def is_stale(self, now: Progress) -> bool:
         """Whether something has changed since ralph checked all that is ticked."""
         from ralph.git.changes import Changes  # noqa: PLC0415 - only --strict on a finished plan pays
 
-        return self.settings.evidence and now.verified_commit != Changes(Path.cwd(), self.own).commit()
+        return self.settings.evidence and now.verified_commit != Changes(Path.cwd(), self.own_files).describe_commit()
 
-    def prompt(self) -> Prompt:
+    def load_prompt(self) -> Prompt:
         """The template of this mode, compiled, with the variables that stay the same in every iteration."""
         settings = self.settings
         values: dict[str, Value] = {
@@ -115,8 +115,8 @@ class Start:
             "JOBS": settings.jobs,
             "VERIFY": settings.verify or "",
             "ONLY": [" & ".join(each) for each in product(*settings.only)] if settings.only else [],
-            "DENIED": denied.told(settings.deny),
+            "DENIED": denied.describe_denied(settings.deny),
             "BROWSER": bool(settings.wrap or shutil.which("agent-browser")),
             "HISTORY_FILE": str(settings.history.absolute()) if settings.history else "",
         }
-        return Prompt(self.template, self.template_text, folders(settings.prompts), values)
+        return Prompt(self.template, self.template_text, template_folders(settings.prompts), values)

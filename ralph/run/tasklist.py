@@ -14,18 +14,18 @@ from ralph.run.criteria import checks_of
 from ralph.run.verdict import Reason, Stop
 from ralph.settings.table import Settings
 from ralph.store.state import State
-from ralph.words import named
+from ralph.words import join_names
 
 
-def token() -> str:
+def new_session_token() -> str:
     """A session token, new for each run: whoever says it has read this run's prompt."""
     return time.strftime("ralph-%Y%m%d-%H%M%S-") + os.urandom(6).hex()
 
 
-def check(text: bytes, name: str, settings: Settings) -> Sequence[Task]:
+def check_tasks(text: bytes, name: str, settings: Settings) -> Sequence[Task]:
     """The tasks of the progress file of that name, tidied. Raises RalphError with all that is wrong with them."""
-    listed = tasks.read(edits.tidied(text))
-    wrong = tasks.problems(listed)
+    listed = tasks.read_tasks(edits.with_tidy_list(text))
+    wrong = tasks.find_problems(listed)
     for task in listed:
         for one in () if task.done else checks_of([task]):
             if not one.said and settings.criteria == "strict":
@@ -37,38 +37,38 @@ def check(text: bytes, name: str, settings: Settings) -> Sequence[Task]:
     return listed
 
 
-def stuck(listed: Sequence[Task], alone: str | None = None) -> Stop | None:
+def stuck_stop(listed: Sequence[Task], alone: str | None = None) -> Stop | None:
     """Why nothing can be begun, though there is work; or this task alone cannot."""
-    why = tasks.stuck(listed, alone)
+    why = tasks.why_stuck(listed, alone)
     return Stop(Reason.STUCK, why) if why else None
 
 
 def nothing_to_begin(listed: Sequence[Task], alone: str | None = None) -> Stop:
     """The same where nothing can be: or all is ticked and still not done."""
     all_ticked = "every task is ticked, and yet done does not hold; untick what is not, or add a task"
-    return stuck(listed, alone) or Stop(Reason.STUCK, all_ticked)
+    return stuck_stop(listed, alone) or Stop(Reason.STUCK, all_ticked)
 
 
-def touched(state: State, task_id: str) -> Sequence[str]:
+def touched_files(state: State, task_id: str) -> Sequence[str]:
     """The files that tries of this task changed and no commit has."""
     with contextlib.suppress(ValueError, AttributeError):
-        return list(json.loads(state.noted("uncommitted")).get(task_id, ()))
+        return list(json.loads(state.read_note("uncommitted")).get(task_id, ()))
     return ()
 
 
-def values(task: Task, session: str, state: State) -> dict[str, Value]:
+def prompt_values(task: Task, session: str, state: State) -> dict[str, Value]:
     """What a prompt may say of this task."""
     asked = checks_of(task.chain)
-    own = [said.partition(": ")[2] for said in task.said("role") if ": " in said]
+    own = [said.partition(": ")[2] for said in task.note_values("role") if ": " in said]
     return {
         "TASK_ID": task.id,
         "TASK": task.text + "".join(f" (a part of {one.id}: {one.text})" for one in task.above),
         "CRITERIA": [one.text for one in asked if one.said],
         "UNCHECKED": [one.text for one in asked if not one.said],
-        "HELD": [one.text for one in asked if one.text in task.said("held")],
-        "CLAIMED": "".join(task.said("claimed")),
-        "FAILURES": [*task.said("failed"), *own][-3:],  # the newest
-        "TOUCHED": named(touched(state, task.id), 20),
+        "HELD": [one.text for one in asked if one.text in task.note_values("held")],
+        "CLAIMED": "".join(task.note_values("claimed")),
+        "FAILURES": [*task.note_values("failed"), *own][-3:],  # the newest
+        "TOUCHED": join_names(touched_files(state, task.id), 20),
         "TRY": task.tries + 1,
         "SESSION": session,
     }

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ralph.agent.turn import Outcome
 from ralph.plan.progress import CHECKS_ALONE, Progress
 from ralph.settings.table import Settings
-from ralph.words import WRONG, counted, duration, one_line, usd
+from ralph.words import WRONG, format_duration, format_usd, one_line, plural
 
 _NOTHING_USD = 1e-6
 """Less than this is nothing: sums of prices are not exact."""
@@ -63,7 +63,7 @@ class Stop(NamedTuple):
         return self.reason.move.format(progress_file)
 
     @property
-    def opens(self) -> bool:
+    def opens_breaker(self) -> bool:
         """Whether the circuit breaker opens: ralph writes RALPH_BLOCKED, so that no later start repeats it."""
         return self.reason.move is _MEND and self.reason is not Reason.BLOCKED
 
@@ -103,7 +103,7 @@ class Tally:
     """By task, how often in a row the agent itself failed at it."""
 
 
-def verdict(now: Progress, tally: Tally, settings: Settings, elapsed_s: float = 0.0) -> Stop | None:
+def stop_reason(now: Progress, tally: Tally, settings: Settings, elapsed_s: float = 0.0) -> Stop | None:
     """Why to stop before the next iteration, or None to go on."""
     if now.blocked is not None:
         return Stop(Reason.BLOCKED, now.blocked or "RALPH_BLOCKED stands in the progress file")
@@ -153,10 +153,10 @@ def _failing(tally: Tally, settings: Settings) -> Stop | None:
 
 
 def _row(count: int, thing: str, what: str = "") -> str:
-    return counted(count, thing) + what + " in a row" * (count > 1)
+    return plural(count, thing) + what + " in a row" * (count > 1)
 
 
-def one_try(opened: str, settings: Settings) -> Tally:
+def tally_after_breaker(opened: str, settings: Settings) -> Tally:
     """What a start remembers that follows on an open breaker: one more of what opened it, by its name, is enough."""
     failures = (settings.max_failures or 1) - 1
     stalls = (settings.max_stalls or 1) - 1
@@ -172,9 +172,9 @@ def _bounds(now: Progress, tally: Tally, settings: Settings, elapsed_s: float) -
         return Stop(Reason.LIMIT, f"max-iterations is {settings.max_iterations}")
     for name, whose, most, spent in _money(now, tally, settings):
         if most - spent < _NOTHING_USD:
-            return Stop(Reason.LIMIT, f"{name} is {usd(most)}, and {whose} cost {usd(spent)} so far")
+            return Stop(Reason.LIMIT, f"{name} is {format_usd(most)}, and {whose} cost {format_usd(spent)} so far")
     if _reached(elapsed_s, settings.max_time):
-        return Stop(Reason.LIMIT, f"max-time is {duration(settings.max_time or 0.0)}")
+        return Stop(Reason.LIMIT, f"max-time is {format_duration(settings.max_time or 0.0)}")
     return None
 
 

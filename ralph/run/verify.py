@@ -3,12 +3,12 @@
 import time
 
 from ralph.errors import RalphError
-from ralph.files import held
+from ralph.files import read_or_empty
 from ralph.process import signals
-from ralph.process.keeper import Job
+from ralph.process.supervisor import Command
 from ralph.run.context import Run
 from ralph.run.criteria import CommandRun
-from ralph.words import duration
+from ralph.words import format_duration
 
 _TAIL_BYTES = 20_000
 _OUTPUT_BYTES = 1 << 30
@@ -17,12 +17,12 @@ _OUTPUT_BYTES = 1 << 30
 def run_shell(run: Run, doing: str, what: str, command: str) -> CommandRun | None:
     """What came of a shell command that says whether something is done, as `run_program` does."""
     run.screen.remark(f"ralph: {doing}: {command}")
-    run.does(f"{doing}: {command}")
-    job = Job(["sh", "-c", f"exec 2>&1\n{command}"], run.env, run.state.record(run.id, run.number))
+    run.set_activity(f"{doing}: {command}")
+    job = Command(["sh", "-c", f"exec 2>&1\n{command}"], run.env, run.state.new_record(run.id, run.number))
     return run_program(run, what, job, run.settings.verify_timeout)
 
 
-def run_program(run: Run, what: str, job: Job, timeout_s: float | None) -> CommandRun | None:
+def run_program(run: Run, what: str, job: Command, timeout_s: float | None) -> CommandRun | None:
     """How a program of the project ended, and all that it started with it; `what` people call it.
 
     None when a signal ended it. What it left is ended, removed and said. Raises RalphError when it cannot be started.
@@ -32,10 +32,10 @@ def run_program(run: Run, what: str, job: Job, timeout_s: float | None) -> Comma
     def over(_silent_s: float, took_s: float, printed: int) -> bool:
         nonlocal cut
         if signals.interrupted():
-            run.ends(what)
+            run.announce_end(what)
             return True
         if timeout_s is not None and took_s > timeout_s:
-            cut = f"had not ended after {duration(timeout_s)}"
+            cut = f"had not ended after {format_duration(timeout_s)}"
         elif printed > _OUTPUT_BYTES:
             cut = "printed more than ralph records"
         return bool(cut)
@@ -43,7 +43,7 @@ def run_program(run: Run, what: str, job: Job, timeout_s: float | None) -> Comma
     run.changes.disturbed = True
     try:
         job = job._replace(argv=[*(run.settings.wrap or ()), *job.argv])
-        ended = run.runs(job, lambda _output, _complaints: None, over)
+        ended = run.run_supervised(job, lambda _output, _complaints: None, over)
     finally:
         run.remove_orphaned_locks(what)
     if ended.unstarted:
@@ -58,7 +58,7 @@ def run_program(run: Run, what: str, job: Job, timeout_s: float | None) -> Comma
     return CommandRun(
         code=None if cut else ended.code,
         what=cut or how,
-        output=held(job.output, _TAIL_BYTES).decode(errors="replace"),
+        output=read_or_empty(job.output, _TAIL_BYTES).decode(errors="replace"),
         took_s=time.monotonic() - began,
         record=job.output.name,
     )

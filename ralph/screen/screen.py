@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from ralph.screen.text import LINE_LIMIT, clipped, draws, in_front, width
+from ralph.screen.text import LINE_LIMIT, clip, draws, in_front, terminal_width
 from ralph.words import plain
 
 _BYTES_KEPT = 16_000_000
@@ -68,7 +68,7 @@ class Screen:
 
     def _shown(self, line: str) -> str:
         whole = self.verbose or len(line) <= LINE_LIMIT
-        return plain(line) if whole else clipped(line, LINE_LIMIT)
+        return plain(line) if whole else clip(line, LINE_LIMIT)
 
     def _put(self, fd: int, line: str) -> None:
         data = line.encode(errors="replace") + b"\n"
@@ -111,9 +111,9 @@ class Screen:
         """What is drawn of it: a row a line for certain, also where the terminal counts columns in another way."""
         if self._closing.is_set() or not in_front():
             return ""
-        edge = width() or 80
+        edge = terminal_width() or 80
         try:
-            lines = [clipped(line, edge) for line in self.status(edge).splitlines()]
+            lines = [clip(line, edge) for line in self.status(edge).splitlines()]
         except Exception:  # noqa: BLE001 - a mistake there costs the status line; it must not cost the lines
             return ""
         rows = [f"\r{self._dim}\x1b[?7l{line}\x1b[?7h{self._off}" for line in lines]

@@ -24,7 +24,7 @@ def _columns(letter: str) -> int:
     return 2 if unicodedata.east_asian_width(letter) in ("W", "F") else 1
 
 
-def columns(text: str) -> int:
+def display_width(text: str) -> int:
     """How many columns of a terminal it takes."""
     return len(text) if text.isascii() else sum(map(_columns, text))
 
@@ -38,18 +38,18 @@ def _fitting(text: str, width: int) -> int:
     return len(text)
 
 
-def clipped(text: str, width: int) -> str:
+def clip(text: str, width: int) -> str:
     """The text as one row: all of it, or as much of its beginning as fits into so many columns, and `…`."""
     row = plain(text.replace("\n", " ").replace("\t", " "))
-    return row if columns(row) <= width else row[: _fitting(row, width - 1)] + "…"
+    return row if display_width(row) <= width else row[: _fitting(row, width - 1)] + "…"
 
 
-def wrapped(text: str, width: int | None) -> Iterator[str]:
+def wrap(text: str, width: int | None) -> Iterator[str]:
     """Its lines, as rows of so many columns where there is an edge: cut at a blank, if there is one."""
     edge = max(width or sys.maxsize, _NARROWEST)
     for line in plain(text).expandtabs(4).split("\n"):
         at = 0
-        while columns(piece := line[at : at + 4 * edge]) > edge:
+        while display_width(piece := line[at : at + 4 * edge]) > edge:
             fits = _fitting(piece, edge)
             blank = piece.rfind(" ", 0, fits + 1)
             cut = blank if piece[: max(blank, 0)].strip() else fits
@@ -63,12 +63,12 @@ def draws() -> bool:
     return os.isatty(1) and os.environ.get("TERM") not in ("", "dumb", None)
 
 
-def attended() -> bool:
+def is_attended() -> bool:
     """Whether somebody sees what is printed."""
     return os.isatty(1) or os.isatty(2)
 
 
-def width() -> int | None:
+def terminal_width() -> int | None:
     """The columns of the terminal that is stdout, as they are now; None where it is none."""
     with contextlib.suppress(OSError):
         return os.get_terminal_size(1).columns or 80

@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ralph.agent.dialects import Event
-from ralph.agent.stream import Stream, blocks
+from ralph.agent.stream import Stream, content_blocks
 from ralph.agent.turn import said_of_work
-from ralph.screen.text import clipped, width, wrapped
-from ralph.words import WRONG, counted, named, one_line, plain
+from ralph.screen.text import clip, terminal_width, wrap
+from ralph.words import WRONG, join_names, one_line, plain, plural
 
 _PIPED = 160
 """Columns of a tool call's line where no terminal says how many there are."""
@@ -65,7 +65,7 @@ class View:
         for line in lines:
             self._say(indent + line)
 
-    def told(self, prompt: str) -> None:
+    def show_prompt(self, prompt: str) -> None:
         """What the agent is asked; shown only where all is."""
         if self._whole:
             for line in _all_of("»", prompt):
@@ -84,8 +84,8 @@ class View:
         stream = self._stream
         names = [name.removeprefix(self._here) for name in changed or stream.edited]
         told = {
-            "it was in": named([self._call(block) for block in stream.running.values()], 3),
-            "files it had changed, which may be gone since": named(names, 10),
+            "it was in": join_names([self._call(block) for block in stream.running.values()], 3),
+            "files it had changed, which may be gone since": join_names(names, 10),
             "its last words": stream.words.strip(),
         }
         said = [f"{what}: {one_line(said_of_work(plain(text)), 400)}" for what, text in told.items() if text not in why]
@@ -93,18 +93,18 @@ class View:
 
     def _message(self, event: Event, indent: int) -> Iterator[str]:
         """What is said, a call, or what came of it: wrapped words, and a row for all else; or the whole."""
-        edge = width()
+        edge = terminal_width()
         room = edge and edge - indent
-        for block in blocks(event):
+        for block in content_blocks(event):
             kind, text = block.get("type"), str(block.get("text", "")).rstrip("\n")
             if kind == "text" and event["type"] == "assistant":
-                yield from wrapped(text, None if self._whole else room)
+                yield from wrap(text, None if self._whole else room)
             elif self._whole:
                 yield from _whole(block)
             elif kind == "tool_use":
-                yield clipped("▸ " + self._call(block), room or _PIPED)
+                yield clip("▸ " + self._call(block), room or _PIPED)
             elif kind == "tool_result" and (outcome := _outcome(block)):
-                yield clipped(outcome, room or _PIPED)
+                yield clip(outcome, room or _PIPED)
 
     def _call(self, block: Event) -> str:
         """`Bash pytest -q`: the tool, and the first line of what it is for; paths are shown from here."""
@@ -170,5 +170,5 @@ def _outcome(block: Event) -> str:
         return f"✗ {lines[0]}" + f": {lines[-1]}" * (len(lines) > 1)
     if tool in _EXPECTED or not lines[0]:
         return ""
-    more = f" … +{counted(len(lines) - 1, 'line')}" * (len(lines) > 1)
+    more = f" … +{plural(len(lines) - 1, 'line')}" * (len(lines) > 1)
     return f"⎿ {lines[-1 if tool == 'Bash' else 0]}{more}"

@@ -25,7 +25,7 @@ _LISTS = {
 branches, or takes work out of the working tree; other ways to install Python packages, and to run tests, than uv."""
 
 
-def names(text: str) -> tuple[str, ...]:
+def parse_deny_list(text: str) -> tuple[str, ...]:
     """The rules and lists that a setting names. Raises ValueError for a list that is not there."""
     said = values.names(text)
     for name in said:
@@ -34,7 +34,7 @@ def names(text: str) -> tuple[str, ...]:
     return said
 
 
-def rules(denied: Sequence[str]) -> Iterator[str]:
+def deny_rules(denied: Sequence[str]) -> Iterator[str]:
     """All of them as rules for claude, such as `Bash(git push:*)`, in the place of each list what stands in it."""
     for name in denied:
         if name in _LISTS:
@@ -43,6 +43,6 @@ def rules(denied: Sequence[str]) -> Iterator[str]:
             yield name
 
 
-def told(denied: Sequence[str]) -> list[str]:
+def describe_denied(denied: Sequence[str]) -> list[str]:
     """What an agent is told of each: the commands of a list with what to do instead."""
     return ["{} ({})".format(*_LISTS[name]) if name in _LISTS else f"`{name}`" for name in denied]

@@ -38,7 +38,7 @@ class Asked(NamedTuple):
 
 
 def _modes() -> list[str]:
-    return [*prompt.modes(prompt.folders(None)), "all"]
+    return [*prompt.available_modes(prompt.template_folders(None)), "all"]
 
 
 def _offered(context: click.Context, argument: click.Parameter, typed: str) -> list[Any]:
@@ -94,7 +94,7 @@ def asked(said: dict[str, Any], rest: Sequence[str], pace: "Pace | None") -> Ask
     return Asked(plan, mode, given, rest, pace, bool(requirements), **said)
 
 
-def meant(plan: str) -> str:
+def suggest_command(plan: str) -> str:
     """What is likely meant where the first word is no plan: a verb, a plan, or a mode that stands first."""
     known = {mode: f"ralph PLAN {mode}" for mode in _modes()}
     root: Any = click.get_current_context().find_root().command

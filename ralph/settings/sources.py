@@ -10,8 +10,8 @@ from pathlib import Path
 from ralph import files
 from ralph.errors import RalphError
 from ralph.plan import prompt
-from ralph.plan.progress.reading import blocks
-from ralph.settings.table import BY_VARIABLE, Given, Settings, Source, resolve
+from ralph.plan.progress.reading import split_blocks
+from ralph.settings.table import BY_VARIABLE, Given, Settings, Source, resolve_settings
 
 _DIRECTIVE = re.compile(r"[ ]{0,3}(?!RALPH_(?:DONE|STOP|BLOCKED):)(RALPH_[A-Z0-9_]+):(.*)")
 
@@ -50,7 +50,7 @@ def of_plan(text: bytes, name: str) -> Iterator[Given]:
     """The directives of a plan: lines of their own, outside of code fences; a task list in JSON wants to be strict."""
     if name.endswith(".json"):
         yield Given("RALPH_STRICT", "true", Source.PLAN, name)
-    for line in blocks(text).lines:
+    for line in split_blocks(text).lines:
         number = text.count(b"\n", 0, line.start) + 1
         where = f"{name}:{number}"
         found = _DIRECTIVE.fullmatch(line.body.decode(errors="replace"))
@@ -71,9 +71,9 @@ def of_template(text: str, path: Path) -> Iterator[Given]:
         yield Given(found[1], found[2], Source.TEMPLATE, f"{path}:{number}")
 
 
-def collected(plan: Path, given: Iterable[Given] = ()) -> list[Given]:
+def collect_settings(plan: Path, given: Iterable[Given] = ()) -> list[Given]:
     """All that is said but in templates, which each mode has its own of; `given` is what the command line says."""
-    said = [*given, *of_plan(files.held(plan), plan.name)]
+    said = [*given, *of_plan(files.read_or_empty(plan), plan.name)]
     for name, text in os.environ.items():
         is_near = name.startswith("RALPH_") and difflib.get_close_matches(name[6:], _NAMES, n=1, cutoff=_NEAR)
         if name in BY_VARIABLE or is_near:  # any other name there is nobody's business
@@ -88,28 +88,28 @@ def of_mode(said: Sequence[Given], mode: str) -> tuple[Settings, Path, str]:
     template, text = Path(), ""
     names = list[str]()
     try:
-        known = alone(said, "RALPH_PROMPTS", "RALPH_STRICT")
+        known = single_setting(said, "RALPH_PROMPTS", "RALPH_STRICT")
         name = "task" if known.strict and mode == "build" else mode
-        template, text = prompt.find(name, prompt.folders(known.prompts))
+        template, text = prompt.find_template(name, prompt.template_folders(known.prompts))
     except RalphError as error:
         said = [*said, Given("", error.message, Source.TEMPLATE, "")]
     said = [*said, *of_template(text, template)]
     if any(one.variable not in BY_VARIABLE for one in said):
         from ralph.notify import channels  # noqa: PLC0415 - 20 ms that a start on a finished plan need not pay
 
-        for channel in channels.load().values():
+        for channel in channels.load_channel().values():
             names += channel.names
-    return resolve(said, names), template, text
+    return resolve_settings(said, names), template, text
 
 
-def everywhere(plan: Path, given: Iterable[Given] = (), mode: str = "") -> Settings:
+def settings_everywhere(plan: Path, given: Iterable[Given] = (), mode: str = "") -> Settings:
     """The settings of a mode, whatever the progress file says. Raises RalphError with all problems."""
-    return of_mode(collected(plan, given), "build" if mode in ("", "all") else mode)[0]
+    return of_mode(collect_settings(plan, given), "build" if mode in ("", "all") else mode)[0]
 
 
-def alone(said: Iterable[Given], *variables: str) -> Settings:
+def single_setting(said: Iterable[Given], *variables: str) -> Settings:
     """What is said of these settings, whatever is wrong with others."""
-    return resolve([one for one in said if one.variable in variables])
+    return resolve_settings([one for one in said if one.variable in variables])
 
 
 def channel_values() -> Mapping[str, str]:

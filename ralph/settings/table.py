@@ -169,7 +169,7 @@ class Settings:
     )
     """Groups, too: it has the tools that stand in each."""
     deny: tuple[str, ...] = _list(
-        "what the agent may not use: WebFetch, Bash(rm:*), the lists git-write and not-uv", parse=denied.names
+        "what the agent may not use: WebFetch, Bash(rm:*), the lists git-write and not-uv", parse=denied.parse_deny_list
     )
     roles: tuple[str, ...] = _list(
         "modes that each task passes in turn, such as test,build,review", sources=_BEFORE_TEMPLATE, needs="strict"
@@ -216,7 +216,7 @@ BY_VARIABLE |= {f"RALPH_{one.alias.replace('-', '_').upper()}": one for one in T
 ON_COMMAND_LINE = tuple(one for one in TABLE if Source.COMMAND_LINE in one.sources)
 
 
-def resolve(given: Iterable[Given], also_known: Sequence[str] = ()) -> Settings:
+def resolve_settings(given: Iterable[Given], also_known: Sequence[str] = ()) -> Settings:
     """The settings of this start: of each the strongest source wins, and within one the first that is given.
 
     Raises RalphError with everything that is wrong: unknown names, malformed values, places that may not set what they

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from ralph import files
-from ralph.store.state import Death
-from ralph.words import shortened
+from ralph.store.state import OpenIteration
+from ralph.words import shorten
 
 TOOL = "tool"
 """The event of a call over MCP; that is for people, and no record of the loop's."""
@@ -26,7 +26,7 @@ _LARGEST = 1e15
 _MESSAGE = 5_000
 
 
-def append(path: Path, record: dict[str, object], *, own: bool = True) -> None:
+def append_line(path: Path, record: dict[str, object], *, own: bool = True) -> None:
     """Returns when the record is on disk, as one line; several processes may add at once.
 
     A journal of ralph's `own` is never a link. Raises OSError when it cannot be written; what was there stays.
@@ -146,29 +146,29 @@ _KINDS = {one.name: one.type for one in fields(Record)}
 
 def read(path: Path) -> list[Record]:
     """Each whole record, the oldest first. Skipped: lines that are torn or nonsense. A missing file has none."""
-    return since(path, 0)[0]
+    return read_since(path, 0)[0]
 
 
-def since(path: Path, start: int) -> tuple[list[Record], int]:
+def read_since(path: Path, start: int) -> tuple[list[Record], int]:
     """The whole records from that byte on, and where the next line begins."""
     data = b""
     with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
         start = min(start, os.fstat(file.fileno()).st_size)  # it may have been rotated
         file.seek(start)
         data = file.read()
-    return parsed(data), start + data.rfind(b"\n") + 1
+    return parse_lines(data), start + data.rfind(b"\n") + 1
 
 
-def parsed(data: bytes) -> list[Record]:
+def parse_lines(data: bytes) -> list[Record]:
     """The whole records in a piece of a journal."""
     objects = []
     for line in data.split(b"\n")[:-1]:
         with contextlib.suppress(ValueError, RecursionError):
             objects.append(json.loads(line.strip(b"\0 \t\r\n")))  # a power loss leaves NULs, also in front of a record
-    return records(objects)
+    return parse_records(objects)
 
 
-def records(objects: Iterable[object]) -> list[Record]:
+def parse_records(objects: Iterable[object]) -> list[Record]:
     """The records among these objects; each iteration with the time of its verification, which comes after it."""
     found = []
     latest = None
@@ -206,22 +206,22 @@ def _fits(value: object, kind: Any) -> bool:
     return value is not None and isinstance(value, kind)
 
 
-def tells_of(found: Iterable[Record], begun: Death) -> bool:
+def tells_of(found: Iterable[Record], begun: OpenIteration) -> bool:
     """Whether a line says how that iteration ended; it may have died while its claim was checked."""
     return any((row.run, row.transcript) == (begun.run, begun.record.name) for row in found)
 
 
-def own_end(found: Iterable[Record], begun: Death) -> Record | None:
+def own_end(found: Iterable[Record], begun: OpenIteration) -> Record | None:
     """The line with which that iteration's run ended by itself, if only by an error; None where it was killed."""
     return next((row for row in found if (row.event, row.run) == ("run", begun.run)), None)
 
 
-def rows(found: Iterable[Record]) -> list[Record]:
+def iterations_in(found: Iterable[Record]) -> list[Record]:
     """The iterations among them."""
     return [record for record in found if record.event == "iteration"]
 
 
-def newest(data: bytes) -> Iterator[Record]:
+def newest_iterations(data: bytes) -> Iterator[Record]:
     """The iterations in a piece of a journal, the last one first, each with its verification, read when asked for."""
     verified = b""
     for line in reversed(data.split(b"\n")):
@@ -234,12 +234,12 @@ def newest(data: bytes) -> Iterator[Record]:
 
 @functools.lru_cache(maxsize=128)  # each prompt tells of some, of which all but one were read an iteration ago
 def _whole(lines: bytes) -> list[Record]:
-    return rows(parsed(lines))
+    return iterations_in(parse_lines(lines))
 
 
-def counted(path: Path) -> int:
+def count_iterations(path: Path) -> int:
     """How many iterations of the plan counted, in all its runs, by the last one that the journal tells of."""
-    last = next(newest(files.held(path)), None)
+    last = next(newest_iterations(files.read_or_empty(path)), None)
     return last.iteration - (not last.counted) if last else 0
 
 
@@ -247,7 +247,7 @@ TOKENS = ("input", "output", "cache_read", "cache_write")
 _SUMMED = (*TOKENS, "iterations", "duration_s", "waited_s", "verified_s", "commits", "added", "removed")
 
 
-def sums(found: Iterable[Record]) -> Record:
+def sum_up(found: Iterable[Record]) -> Record:
     """What the iterations among them came to, with those of earlier sums; no cost is known where none was told."""
     total = Record(event="sums", run="", timestamp="")
     for one in found:
@@ -265,29 +265,29 @@ _LARGE_BYTES = 4_000_000
 """Some 3,000 iterations."""
 
 
-def rotate(path: Path) -> None:
+def rotate_journal(path: Path) -> None:
     """Leaves of a large journal the newer half, behind a line with what the older one came to; all where it cannot."""
     with contextlib.suppress(OSError, ValueError):  # a full disk; one line without an end
         if path.is_symlink() or path.stat().st_size <= _LARGE_BYTES:
             return
         data = path.read_bytes()
         at = data.index(b"\n", len(data) // 2) + 1
-        said = asdict(sums(parsed(data[:at]))) | line("sums", time.time(), message="")
+        said = asdict(sum_up(parse_lines(data[:at]))) | journal_line("sums", time.time(), message="")
         files.replace_unchanged(path, data, json.dumps(said).encode() + b"\n" + data[at:])
 
 
-def line(event: str, at: float, *, message: str, **more: object) -> dict[str, object]:
+def journal_line(event: str, at: float, *, message: str, **more: object) -> dict[str, object]:
     """A line of the journal; besides its names it may have others, for people."""
     timestamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
-    return {"timestamp": timestamp, "event": event, **more, "message": shortened(message, _MESSAGE)}
+    return {"timestamp": timestamp, "event": event, **more, "message": shorten(message, _MESSAGE)}
 
 
-def unfinished(begun: Death, message: str, handover: str = "") -> dict[str, object]:
+def unfinished_line(begun: OpenIteration, message: str, handover: str = "") -> dict[str, object]:
     """A line for an iteration that nobody has judged; it ended with the last word on its transcript."""
     at = time.time()
     with contextlib.suppress(OSError):
         at = begun.record.stat().st_mtime
-    return line(
+    return journal_line(
         "iteration",
         at,
         run=begun.run,

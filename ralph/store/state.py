@@ -16,7 +16,7 @@ _LOOKED_AT = 100
 """After so many of them they are looked through again."""
 
 
-class Death(NamedTuple):
+class OpenIteration(NamedTuple):
     """The iteration in which ralph or the machine died."""
 
     run: str
@@ -48,7 +48,7 @@ class State:
     def _sub(self, name: str) -> str:
         """The folder of that name in it, a real one: ralph writes and removes there, wherever a link would lead."""
         folder = f"{self.folder}/{name}"
-        with files.told(folder, "made", fix="set XDG_STATE_HOME elsewhere"):
+        with files.os_errors_as_ralph_errors(folder, "made", fix="set XDG_STATE_HOME elsewhere"):
             for place in (self.folder, folder):
                 if os.path.islink(place):  # noqa: PTH114 - five times an iteration, and Path takes thrice as long
                     os.unlink(place)  # noqa: PTH108 - same
@@ -58,15 +58,15 @@ class State:
                 os.mkdir(folder, 0o700)  # noqa: PTH102 - same
         return folder
 
-    def transcript(self, run: str, iteration: int, prompt: str) -> Path:
+    def new_transcript(self, run: str, iteration: int, prompt: str) -> Path:
         """Where the output of an iteration shall go; beside it its prompt, which is written."""
-        output = self.record(run, iteration, ".jsonl")
+        output = self.new_record(run, iteration, ".jsonl")
         path = output.with_suffix(".prompt.md")
-        with files.told(path, "written"):
+        with files.os_errors_as_ralph_errors(path, "written"):
             path.write_bytes(prompt.encode(errors="surrogateescape"))
         return output
 
-    def record(self, run: str, iteration: int, suffix: str = ".verify.log") -> Path:
+    def new_record(self, run: str, iteration: int, suffix: str = ".verify.log") -> Path:
         """Where the output of a command shall go: another file for an iteration that is repeated, or verified twice."""
         self._records += 1
         return self._free("transcripts", f"{run}.{iteration:04d}", suffix)
@@ -96,55 +96,55 @@ class State:
                     spare_bytes += oldest.stat().st_size
         files.check_room(folder)
 
-    def keep(self, name: str, data: bytes) -> Path:
+    def keep_copy(self, name: str, data: bytes) -> Path:
         """Stores what was displaced and a person may want; never rotated."""
-        path = self.aside(name)
-        with files.told(path, "written"):
-            files.replace(path, data)
+        path = self.free_kept_path(name)
+        with files.os_errors_as_ralph_errors(path, "written"):
+            files.replace_file(path, data)
         return path
 
-    def aside(self, name: str) -> Path:
+    def free_kept_path(self, name: str) -> Path:
         """A free name there."""
         plain = re.sub(r"[^A-Za-z0-9_.-]+", "_", name)[-100:]
         return self._free("kept", time.strftime("%Y%m%d-%H%M%S"), f"-{plain}")
 
-    def begin(self, run: str, mode: str, iteration: int, record: Path, before: bytes) -> None:
+    def begin_iteration(self, run: str, mode: str, iteration: int, record: Path, before: bytes) -> None:
         """Notes that an iteration runs: a RALPH_DONE it writes is not checked before `end`.
 
         With it, what the progress file says now: a death in the middle of a save in place leaves an empty one.
         """
         self._begun = f"{run} {iteration} {record.name} {mode}\n{os.path.realpath(self._progress_path)}\n"
-        self.now_says(before)
+        self.save_progress_copy(before)
 
-    def now_says(self, text: bytes) -> None:
+    def save_progress_copy(self, text: bytes) -> None:
         """Keeps what the progress file says by ralph's own word, in case that ralph dies."""
         if self._begun:
-            self.note("iteration", self._begun + text.decode(errors="surrogateescape"))
+            self.write_note("iteration", self._begun + text.decode(errors="surrogateescape"))
 
-    def end(self) -> None:
+    def end_iteration(self) -> None:
         """Notes that what the iteration wrote was judged."""
         self._begun = ""
-        self.note("iteration", "")
+        self.write_note("iteration", "")
 
-    def died(self) -> Death | None:
+    def open_iteration(self) -> OpenIteration | None:
         """The last iteration, if it was never judged because ralph or the machine died."""
         with contextlib.suppress(ValueError):
-            begun, home, before = self.noted("iteration").split("\n", 2)
+            begun, home, before = self.read_note("iteration").split("\n", 2)
             run, number, record, mode = begun.split(" ", 3)
             path = self.folder / "transcripts" / record
-            return Death(run, mode, int(number), path, home, before.encode(errors="surrogateescape"))
+            return OpenIteration(run, mode, int(number), path, home, before.encode(errors="surrogateescape"))
         return None
 
-    def note(self, name: str, text: str) -> None:
+    def write_note(self, name: str, text: str) -> None:
         """Keeps a text under this name for the next run, in one step; an empty one takes it away."""
         path = f"{self._sub('running')}/{name}"
         with contextlib.suppress(OSError):
             if text:
-                files.overwrite(f"{path}.new", text.encode(errors="surrogateescape"))
+                files.overwrite_file(f"{path}.new", text.encode(errors="surrogateescape"))
                 os.replace(f"{path}.new", path)  # noqa: PTH105 - three times an iteration, and Path takes thrice as long
             else:
                 os.unlink(path)  # noqa: PTH108 - same
 
-    def noted(self, name: str) -> str:
+    def read_note(self, name: str) -> str:
         """The text that was kept under this name, or nothing."""
-        return files.held(self.folder / "running" / name).decode(errors="surrogateescape")
+        return files.read_or_empty(self.folder / "running" / name).decode(errors="surrogateescape")

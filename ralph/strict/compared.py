@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ralph import files
 from ralph.git.repository import Repository, text_of
-from ralph.git.settings import kept
+from ralph.git.settings import keep_versions
 from ralph.settings import sources
 
 _LEADS = "-> "
@@ -18,12 +18,12 @@ _DEEP = ("objects", "refs", "logs", "hooks", "info")
 _COMPARED = ("commondir", "info/exclude", "info/attributes")
 
 
-def look(repository: Repository | None, outside: Iterable[Path], plan: Path) -> dict[str, str]:
+def snapshot_git_config(repository: Repository | None, outside: Iterable[Path], plan: Path) -> dict[str, str]:
     """By path what a file holds, or an arrow and where a link or a folder leads; `outside` is beyond the tree."""
     found = _of_git(repository) if repository else {}
     for path in [path for place in outside for path in (place, *place.glob("*"))]:
         if path.is_file():
-            found[str(path)] = settings_in(files.held(path), path) if path == plan else text_of(path)
+            found[str(path)] = settings_in(files.read_or_empty(path), path) if path == plan else text_of(path)
     return found
 
 
@@ -49,7 +49,7 @@ def _of_git(repository: Repository) -> dict[str, str]:
     return found
 
 
-def changed(
+def compare_snapshots(
     root: Path, before: Mapping[str, str], now: Mapping[str, str], keep: Callable[[str, bytes], Path]
 ) -> tuple[list[str], str]:
     """Of what changed that which matters, both versions kept; and what is only to be said, such as a new hook."""
@@ -66,7 +66,7 @@ def changed(
             remark = f"{said} is new, and git runs it at each commit"
         else:
             texts = [text for text in (was, is_now) if not text.startswith(_LEADS)]
-            serious.append(f"{said} {'was changed' if is_now else 'is gone'}{kept(name, texts, keep)}")
+            serious.append(f"{said} {'was changed' if is_now else 'is gone'}{keep_versions(name, texts, keep)}")
     return serious, remark
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from ralph.agent.turn import Outcome, said_of_work
 from ralph.errors import RalphError
-from ralph.loop.iteration import iterate
+from ralph.loop.iteration import run_agent_once
 from ralph.plan import progress, tasks
 from ralph.plan.tasks import Task, edits
-from ralph.plan.tasks.mending import mend
+from ralph.plan.tasks.mending import mend_list
 from ralph.run import criteria, evidence, tasklist
-from ralph.run.claims import refused, verify
+from ralph.run.claims import run_verify, settle_claim
 from ralph.run.context import Run
 from ralph.run.controllers import Controller
 from ralph.run.criteria import CommandRun, Criterion
@@ -22,11 +22,11 @@ from ralph.run.verdict import Reason, Stop
 from ralph.strict.guard import Guard
 from ralph.strict.handover import changed_since, note_left
 from ralph.strict.roles import roles_of
-from ralph.strict.signal import Finding, heard, message, wished
-from ralph.words import counted, named, stamp
+from ralph.strict.signal import Finding, commit_message, read_claim, requested_mode
+from ralph.words import join_names, plural, timestamp
 
 
-class Strict(Controller):
+class StrictController(Controller):
     """What ralph does around the agent's turns, whose word counts for nothing that can be checked."""
 
     picks_tasks = True
@@ -40,37 +40,37 @@ class Strict(Controller):
         self._roles = roles_of(run.start)
         self._role = ""
         """The one that works on the task, where there are several."""
-        self._token = tasklist.token()
+        self._token = tasklist.new_session_token()
         self._without_proof = ""
         """Why nothing proves that the attempt did what it was for, where two agents said that all is done."""
 
     def prepare_task_list(self) -> None:
         """The file has an id for each task; what is done in all its parts is ticked, and none is in progress."""
         if self._role:
-            self._run.enter("build")
+            self._run.enter_mode("build")
             self._role = ""
-        self._file.edit(edits.tidied)
+        self._file.edit(edits.with_tidy_list)
 
     def run_iteration(self) -> Iteration:
         """What is known of the next iteration once its agent has ended."""
-        return iterate(self._run)
+        return run_agent_once(self._run)
 
     def choose_next(self) -> Stop | None:
         """The task of the next iteration is chosen and marked; a Stop when none can be begun."""
         run = self._run
         alone = run.settings.task
-        listed = tasklist.check(self._file.text, self._file.path.name, run.settings)
-        if (task := tasks.select(listed, alone, run.tally.crashes)) is None:
+        listed = tasklist.check_tasks(self._file.text, self._file.path.name, run.settings)
+        if (task := tasks.select_next(listed, alone, run.tally.crashes)) is None:
             return Stop(Reason.ONCE) if self._is_done(alone) else tasklist.nothing_to_begin(listed, alone)
         self._task = task
         self._without_proof = ""
         run.task = task.id
         if self._roles:
             self._role = self._roles.of(task)
-            run.enter(self._role, as_role=True)
-        notes = self._look_before(task) if self._has_evidence and not task.said("begun") else []
-        self._write(lambda text: edits.begun(text, task.id, notes))
-        run.values = tasklist.values(self._now, self._token, run.state)
+            run.enter_mode(self._role, as_role=True)
+        notes = self._look_before(task) if self._has_evidence and not task.note_values("begun") else []
+        self._edit_list(lambda text: edits.with_task_begun(text, task.id, notes))
+        run.values = tasklist.prompt_values(self._current_task, self._token, run.state)
         if self._roles:
             run.values["TEST_CHANGES"] = changed_since(run, task.id)
         return None
@@ -80,17 +80,17 @@ class Strict(Controller):
         return self._run.settings.evidence and not self._run.start.rehearsal  # no fake agent can meet a check
 
     @property
-    def _now(self) -> Task:
+    def _current_task(self) -> Task:
         """The task as it stands in the file."""
-        return tasks.find(tasks.read(self._file.text), self._task.id) or self._task
+        return tasks.find_task(tasks.read_tasks(self._file.text), self._task.id) or self._task
 
     def _look_before(self, task: Task) -> list[tuple[str, str]]:
         """The notes of what the checks of a task say before it is begun: those that hold already prove nothing."""
         run, checks = self._run, criteria.checks_of(task.chain)
         runs_programs = any("command" in one.said for one in checks)
         if runs_programs:  # which an agent may have written
-            self._write(lambda text: text)
-            self._guard.begin()
+            self._edit_list(lambda text: text)
+            self._guard.begin_watch()
         found = evidence.look_before(run, checks, self._lacks)
         if runs_programs:
             self._guard.settle_programs("before a task is begun")
@@ -99,13 +99,15 @@ class Strict(Controller):
         notes = evidence.notes_of(found, self._guard.commit_now())
         held = [said for name, said in notes if name == "held"]
         if held:
-            said = f"{task.id}: {len(held)} of {counted(len(found), 'check')} hold before it is begun: {named(held)}"
+            said = (
+                f"{task.id}: {len(held)} of {plural(len(found), 'check')} hold before it is begun: {join_names(held)}"
+            )
             run.screen.say(f"ralph: {said}")
-            run.write_down("checks", success=False, message=said, requirement_id=task.id)
+            run.write_journal("checks", success=False, message=said, requirement_id=task.id)
         return notes
 
     def _is_done(self, task: str | None) -> bool:
-        there = tasks.find(tasks.read(self._file.text), task)
+        there = tasks.find_task(tasks.read_tasks(self._file.text), task)
         return there is not None and there.done
 
     def conclude(self, iteration: Iteration) -> Iteration:
@@ -116,64 +118,64 @@ class Strict(Controller):
         if iteration.again or iteration.ended or outcome is Outcome.FAILED or goes_on:
             iteration = self._put_down(iteration)
         else:
-            iteration = self._judged(iteration)
-        if (mode := wished(iteration.turn.said, self._token)) in run.settings.then:
-            self._write(lambda text: progress.with_mode(text, mode))
+            iteration = self._judge_attempt(iteration)
+        if (mode := requested_mode(iteration.turn.said, self._token)) in run.settings.then:
+            self._edit_list(lambda text: progress.with_mode(text, mode))
         elif mode:
             run.complain(f"the wish for the mode {mode} is ignored: {run.start.template} names it not in RALPH_THEN")
         if iteration.ended is None and (why := self._guard.blocked):
             iteration = replace(iteration, ended=Stop(Reason.TAMPERED, why))
         run.changes.disturbed = False  # the guard looks anew, and faster
-        if iteration.passed and not run.is_attempt and not run.read().open:
-            iteration = replace(iteration, refused=tuple(refused(run, is_verified=True)))
+        if iteration.passed and not run.is_attempt and not run.read_progress().open:
+            iteration = replace(iteration, refused=tuple(settle_claim(run, is_verified=True)))
         elif iteration.ended is None and self._is_done(run.settings.task):
             iteration = replace(iteration, ended=Stop(Reason.ONCE))  # whatever limit is reached with it
-        return replace(iteration, after=run.read(), commits=self._guard.committed)
+        return replace(iteration, after=run.read_progress(), commits=self._guard.committed)
 
-    def _judged(self, iteration: Iteration) -> Iteration:
+    def _judge_attempt(self, iteration: Iteration) -> Iteration:
         """Checks the try, then ticks and commits the task, hands it to the next role, or writes down why not."""
         run = self._run
         task = self._task
         roles = self._roles
-        found = self._finding(iteration)
+        found = self._find_out(iteration)
         self._guard.settle_programs("while a task is checked")
         if found == Finding() and not self._guard.blocked and (locked := self._guard.wait_for_index()):
             return self._put_down(replace(iteration, failed=locked))
         if found == Finding() and not self._guard.blocked:
             if roles and (role := roles.after(self._role)):
                 if role == roles.checked:
-                    note_left(run, task.id, tasklist.touched(run.state, task.id))
-                self._mark(" ", "role", role)
-            elif why := self._pass(iteration):
+                    note_left(run, task.id, tasklist.touched_files(run.state, task.id))
+                self._mark_task(" ", "role", role)
+            elif why := self._tick_and_commit(iteration):
                 found = Finding(failed=why, red=True)
         stop = run.interrupted()
         if self._guard.blocked or (found.failed and stop):
             return self._put_down(replace(iteration, ended=stop))
         if found == Finding():
             return replace(iteration, moved=True, passed=True)
-        if found.unproved and not self._now.said("claimed"):
-            return self._claimed(iteration, found.unproved)
+        if found.unproved and not self._current_task.note_values("claimed"):
+            return self._record_claim(iteration, found.unproved)
         self._let_go()
-        return self._failed(iteration, found)
+        return self._record_failure(iteration, found)
 
-    def _failed(self, iteration: Iteration, found: Finding) -> Iteration:
+    def _record_failure(self, iteration: Iteration, found: Finding) -> Iteration:
         """Writes down why the attempt failed, at the task or at the role that it is the fault of."""
         run, task, roles = self._run, self._task, self._roles
         if found.blocked:
-            self._mark("!", "blocked", edits.BY_AGENT + found.blocked)
+            self._mark_task("!", "blocked", edits.BY_AGENT + found.blocked)
             return replace(iteration, failed=f"{task.id} is blocked: {found.blocked}", tried=True)
         most = run.settings.max_tries
         why = found.failed or found.unproved
         if roles and roles.is_to_blame(self._role, found):
-            self._mark(" ", "role", f"{self._role}: {why}")
+            self._mark_task(" ", "role", f"{self._role}: {why}")
             return replace(iteration, failed=f"{task.id}, {self._role}: {why}")
         if roles:
-            self._mark(" ", "role", roles.after_failure(self._role, found))
-        self._write(lambda text: edits.with_failure(text, task.id, why, most, is_claimed=bool(found.unproved)))
+            self._mark_task(" ", "role", roles.after_failure(self._role, found))
+        self._edit_list(lambda text: edits.with_failure(text, task.id, why, most, is_claimed=bool(found.unproved)))
         said = f"{task.id}, try {task.tries + 1}: {why}"
         return replace(iteration, failed=said, tried=task.has_more_tries(most))
 
-    def _finding(self, iteration: Iteration) -> Finding:
+    def _find_out(self, iteration: Iteration) -> Finding:
         """What came of the try: what the agent did, then the task's criteria and verify."""
         run = self._run
         task = self._task
@@ -182,14 +184,14 @@ class Strict(Controller):
         if iteration.failed:
             return Finding(failed=iteration.failed)
         if outside := iteration.watched.outside:
-            return Finding(failed=f"{named(outside)} changed, which is not allowed here: put back")
+            return Finding(failed=f"{join_names(outside)} changed, which is not allowed here: put back")
         if turn.outcome is not Outcome.OK:
             return Finding(failed=turn.why)
-        claim = heard(turn.said, turn.proposal or {}, token=self._token, task_id=task.id)
+        claim = read_claim(turn.said, turn.proposal or {}, token=self._token, task_id=task.id)
         if claim != Finding() or (roles and self._role not in (roles.checked, roles.fix)):
             return claim
         checks = criteria.checks_of(task.chain)
-        for ended in self._checks(checks):
+        for ended in self._run_checks(checks):
             if ended is None or run.interrupted():
                 return Finding(failed="a signal came while it was checked")
             if ended.failed:
@@ -198,7 +200,7 @@ class Strict(Controller):
 
     def _proof(self, iteration: Iteration, checks: Sequence[Criterion]) -> Finding:
         """Whether something says that it was the attempt which made all green; two agents' word where nothing can."""
-        now = self._now
+        now = self._current_task
         has_changes = bool(self._guard.changed_files(now.id)) or iteration.before.size != iteration.after.size
         has_checks = any(one.said for one in checks)
         if evidence.is_proved(now, checks, has_changes=has_changes) or (has_checks and not self._has_evidence):
@@ -206,7 +208,7 @@ class Strict(Controller):
         if not has_checks:
             return Finding(unproved="it changed nothing, and nothing checks it: give it a `verify:` line")
         why = "its checks held before it was begun"
-        if now.said("claimed"):
+        if now.note_values("claimed"):
             self._without_proof = why
             return Finding()
         return Finding(unproved=f"{why}, so they prove nothing")
@@ -214,7 +216,7 @@ class Strict(Controller):
     def _lacks(self, path: Path, holds: bytes) -> str:
         return self._guard.lacked_by_commit(self._task.id, path, holds)
 
-    def _checks(self, wanted: Sequence[Criterion]) -> Iterator[CommandRun | None]:
+    def _run_checks(self, wanted: Sequence[Criterion]) -> Iterator[CommandRun | None]:
         """Checks it by these criteria and then by verify: what came of each, None when a signal came."""
         run = self._run
         for one in () if run.start.rehearsal else criteria.in_one_browser(wanted):  # no fake agent can meet them
@@ -223,29 +225,29 @@ class Strict(Controller):
                 run.screen.remark(f"ralph: {ended.why or ended.what}")
             yield ended
         if run.settings.verify:
-            yield verify(run)
+            yield run_verify(run)
 
-    def _pass(self, iteration: Iteration) -> str:
+    def _tick_and_commit(self, iteration: Iteration) -> str:
         """The task is ticked, then committed, so that the commit has the tick; why it could not be, or nothing."""
         task = self._task
         before = self._file.text
         ids, proof = [one.id for one in task.chain], self._without_proof
-        self._write(lambda text: edits.passed(text, *ids, note="note" if proof else "", why=proof))
-        said = message(task.id, task.text, iteration.turn.said, self._role)
-        failed = self._guard.commit(task.id, said)
+        self._edit_list(lambda text: edits.with_task_done(text, *ids, note="note" if proof else "", why=proof))
+        said = commit_message(task.id, task.text, iteration.turn.said, self._role)
+        failed = self._guard.commit_task(task.id, said)
         self._guard.settle_programs("while a task is committed")
         if failed:
-            self._write(lambda text: mend(before, text).text)
+            self._edit_list(lambda text: mend_list(before, text).text)
         else:
             note_left(self._run, task.id, ())
         return failed
 
-    def _claimed(self, iteration: Iteration, why: str) -> Iteration:
+    def _record_claim(self, iteration: Iteration, why: str) -> Iteration:
         """The first claim that nothing proves is no failed attempt: another agent shall look, which is told of it."""
         run, task = self._run, self._task
-        changed = named(self._guard.changed_files(task.id), 10) or "nothing"
-        said = f"{stamp()} changed {changed}; said: {said_of_work(iteration.turn.said).partition(chr(10))[0]}"
-        self._mark(" ", "claimed", said)
+        changed = join_names(self._guard.changed_files(task.id), 10) or "nothing"
+        said = f"{timestamp()} changed {changed}; said: {said_of_work(iteration.turn.said).partition(chr(10))[0]}"
+        self._mark_task(" ", "claimed", said)
         run.screen.say(f"ralph: {task.id}: {why}; another agent looks at it")
         return iteration
 
@@ -258,29 +260,29 @@ class Strict(Controller):
         """Unticks what a later change broke: why, by the id of each; None where nobody could say."""
         if not self._has_evidence:
             return {}
-        self._write(edits.tidied)
-        self._guard.begin()
+        self._edit_list(edits.with_tidy_list)
+        self._guard.begin_watch()
         broken = evidence.recheck(self._run, self._file.text, partial(self._guard.lacked_by_commit, ""))
         self._guard.settle_programs("while all is checked again")
-        self._write(lambda text: edits.unticked(text, broken or {}))
+        self._edit_list(lambda text: edits.with_broken_tasks(text, broken or {}))
         return broken
 
     def _put_down(self, iteration: Iteration) -> Iteration:
         if iteration.ended is None:
             self._let_go()
-        self._write(edits.put_down)
+        self._edit_list(edits.put_down)
         return iteration
 
     def _let_go(self) -> None:
         """What the try left in the repository is there for the next one, or thrown away."""
         if self._run.settings.on_failure == "restore":
-            self._guard.restore(self._task.id)
+            self._guard.restore_files(self._task.id)
 
-    def _mark(self, mark: str, note: str = "", why: str = "") -> None:
-        self._write(lambda text: edits.marked(text, mark, self._task.id, note=note, why=why))
+    def _mark_task(self, mark: str, note: str = "", why: str = "") -> None:
+        self._edit_list(lambda text: edits.with_mark(text, mark, self._task.id, note=note, why=why))
 
-    def _write(self, change: Callable[[bytes], bytes]) -> None:
+    def _edit_list(self, change: Callable[[bytes], bytes]) -> None:
         """An edit of ralph's own, noted first: what was not, a start after a death takes for the agent's."""
-        self._run.state.now_says(change(self._file.text))
+        self._run.state.save_progress_copy(change(self._file.text))
         self._file.edit(change)
         self._guard.text = self._file.text

@@ -18,16 +18,16 @@ from ralph.agent.turn import Commits
 from ralph.errors import RalphError
 from ralph.git.repository import Repository, jj_commit
 from ralph.git.settings import blocked_by
-from ralph.plan.tasks.mending import mend
+from ralph.plan.tasks.mending import mend_list
 from ralph.process import signals
-from ralph.process.keeper import Job
+from ralph.process.supervisor import Command
 from ralph.run.context import Run
 from ralph.run.judge import Watched
 from ralph.run.verify import run_program
 from ralph.strict import compared
 from ralph.strict.shadow import Shadow
 from ralph.strict.watch import INDEX_COPY, LastLook, Watch, look_now, staged_in
-from ralph.words import counted, named
+from ralph.words import join_names, plural
 
 _MOST_NEW_FILES = 1000
 """That are moved away at once; more may be somebody's, and a person decides."""
@@ -71,7 +71,7 @@ class Guard:
         self._run, self._state, self._plan = run, run.state, run.start.plan
         self._watch = watch or Watch()
         """How all was when the iteration began that runs, or that died."""
-        self._repository = watch.repository() if watch else Repository.around(run.top)
+        self._repository = watch.repository() if watch else Repository.find_around(run.top)
         self._root = root = self._repository.root if self._repository else run.top
         self._has_jj = (root / ".jj").exists() and shutil.which("jj")
         protected = set[str]()  # what decides how ralph works: put back under --strict
@@ -83,7 +83,7 @@ class Guard:
                     self._outside.append(place)
                 elif place != root:
                     protected.add(str(place.relative_to(root)))
-        own = {os.path.relpath(path.resolve(), root) for path in run.start.own}
+        own = {os.path.relpath(path.resolve(), root) for path in run.start.own_files}
         state = files.state_home()
         folder = state / "shadow" / f"{binascii.crc32(os.fsencode(root)):08x}"
         never = [*own, os.path.relpath(state.resolve(), root)]
@@ -96,7 +96,7 @@ class Guard:
         self._uncommitted: dict[str, list[str]] = {}
         """By task what its attempts changed and no commit has."""
         with contextlib.suppress(ValueError, TypeError):
-            self._uncommitted = dict(json.loads(self._state.noted("uncommitted")))
+            self._uncommitted = dict(json.loads(self._state.read_note("uncommitted")))
 
     def check_can_commit(self) -> None:
         """RalphError where ralph could not commit here."""
@@ -107,22 +107,24 @@ class Guard:
     def watching(self) -> Iterator[Watched]:
         """Around a turn of the agent: when it is over, what it may not change is put back, and said."""
         watched = Watched()
-        self.begin()
+        self.begin_watch()
         self.committed = Commits()
         yield watched
-        if not self.check():
+        if not self.check_git_config():
             self._run.remove_orphaned_locks("the agent")
         if self.text:
             watched.tampered = put_right(self._run, self.text, "while an agent works")
         self._settle(watched)
         watched.blocked = self.blocked
 
-    def check(self) -> str:
+    def check_git_config(self) -> str:
         """Why the run has to end before any git is run here; empty where it need not."""
         settings = self._run.git_settings
         if not self.blocked and (self._watch.compared or settings.serious):
             now = self._look()
-            serious, remark = compared.changed(self._root, self._watch.compared or now, now, self._state.keep)
+            serious, remark = compared.compare_snapshots(
+                self._root, self._watch.compared or now, now, self._state.keep_copy
+            )
             self.blocked = blocked_by([*settings.serious, *serious])
             self._watch.compared = now
             for one in filter(None, (settings.harmless, remark)):
@@ -133,21 +135,21 @@ class Guard:
     def settle_programs(self, when: str) -> None:
         """Puts back what programs changed that the agent may have written: its checks, git's hooks."""
         put_right(self._run, self.text, when)
-        if not self.check():
+        if not self.check_git_config():
             self._head_back()
             if self._watch.only or self._shadow.is_protected_touched():
                 self._files_back()
 
     @_disk_errors_end_the_run()
-    def restore(self, task: str) -> None:
+    def restore_files(self, task: str) -> None:
         """All files are as they were before the iteration; how they are now is kept."""
         if self.blocked:
             return
         if self._repository and (names := [name for name in self._shadow.changes() if not name.endswith("/")]):
-            self._repository.keep(names)
+            self._repository.keep_files(names)
         _, undone = self._undo(lambda _: "thrown away")
         for names in undone.values():
-            self._run.complain(f"restored {counted(len(names), 'file')}; what went is in {self._state.folder}/kept")
+            self._run.complain(f"restored {plural(len(names), 'file')}; what went is in {self._state.folder}/kept")
         if not self.blocked:
             self._note_uncommitted(task, self._earlier)
 
@@ -157,14 +159,14 @@ class Guard:
         if not repository or not repository.is_locked():
             return ""
         run.screen.say(f"ralph: waiting for the git that holds {repository.git_dir}/index.lock")
-        run.does("waiting for another git", _LOCKED_S)
+        run.set_activity("waiting for another git", _LOCKED_S)
         deadline = time.monotonic() + _LOCKED_S
         while repository.is_locked() and time.monotonic() < deadline and not signals.interrupted():
             signals.wait(_LOOK_S)
         return f"{repository.git_dir}/index.lock: another git still holds the index" if repository.is_locked() else ""
 
     @_disk_errors_end_the_run()
-    def commit(self, task: str, message: str) -> str:
+    def commit_task(self, task: str, message: str) -> str:
         """Commits what the attempts of this task changed; why it could not, or nothing.
 
         A file that somebody else had changed before and the agent changed too goes in whole.
@@ -177,14 +179,14 @@ class Guard:
                 failed = jj_commit(self._root, names, message)
                 self.committed = Commits(count=int(not failed))
             elif self._repository:
-                self.committed, failed, left_out = self._repository.commit(names, message, self._run_git)
+                self.committed, failed, left_out = self._repository.commit_files(names, message, self._run_git)
                 if left_out and not failed:
-                    self._run.complain(f"{named(left_out)} changed, and no commit has that: git ignores it")
+                    self._run.complain(f"{join_names(left_out)} changed, and no commit has that: git ignores it")
         if failed:
             self._head_back()
             return failed
         if self._repository and self._watch.place:
-            self._watch.place = self._repository.place()
+            self._watch.place = self._repository.record_place()
         self._note_uncommitted(task, ())
         return ""
 
@@ -192,7 +194,7 @@ class Guard:
     def _own_in_commits(self) -> set[str]:
         """Those of ralph's own files that go into each commit, since git tracks them."""
         own = self._own | ({os.path.relpath(self._plan, self._root)} if self._run.start.asked.in_place else set())
-        return own.intersection(self._repository.names("ls-files", "-z") if self._repository else ())
+        return own.intersection(self._repository.list_names("ls-files", "-z") if self._repository else ())
 
     @property
     def _commits_here(self) -> bool:
@@ -211,13 +213,13 @@ class Guard:
             return ""
         if any(one == name or one.startswith(f"{name}/") for one in changed):
             return ""
-        if any(one == name or one.startswith(f"{name}/") for one in repository.committed()):
+        if any(one == name or one.startswith(f"{name}/") for one in repository.committed_files()):
             lacks = holds and os.fsdecode(holds) not in repository.ask("cat-file", "--filters", f"HEAD:{name}")
             return "does so only in changes that are not this task's: commit those" if lacks else ""
         is_ignored = repository.ask("check-ignore", "--", name)
         return "" if is_ignored else "is there, but in no commit, and not this task's: commit it"
 
-    def resume(self) -> bool:
+    def resume_watch(self) -> bool:
         """Goes on with an iteration that died; whether it is still known how all files were when it began."""
         shadow = self._watch.shadow()
         self._shadow = shadow or self._shadow
@@ -236,11 +238,11 @@ class Guard:
         if not look:
             look = look_now(self._watch, self._shadow, self._state)
             if names := [name for name in look.changes if not name.endswith("/")]:
-                kept = self._repository.keep(names) if self._repository else ""
+                kept = self._repository.keep_files(names) if self._repository else ""
                 what = "nobody saw how the iteration ended in which ralph died, so all that changed counts as its own"
-                self._run.complain(f"{what}: {named(names)}{kept and f'; as it is now it is kept in {kept}'}")
+                self._run.complain(f"{what}: {join_names(names)}{kept and f'; as it is now it is kept in {kept}'}")
             if self._repository and (staged := self._repository.index_now()):
-                where = self._state.keep("index", staged)
+                where = self._state.keep_copy("index", staged)
                 self._run.complain(f"so does what is staged: git's index as it is now is kept in {where}")
         self._persons = look.changed_since(self._shadow)
         self._settle(watched, look)
@@ -253,32 +255,32 @@ class Guard:
 
     def commit_now(self) -> str:
         """The commit that HEAD is at, shortened; empty where there is none."""
-        return self._repository.head()[1][:10] if self._repository else ""
+        return self._repository.read_head()[1][:10] if self._repository else ""
 
     def commit_left_over(self, done: Collection[str]) -> dict[str, str]:
         """Commits what a run that was killed had ticked and not committed; of these tasks why it could not."""
         failed = dict[str, str]()
         self._watch.place = None  # where HEAD is now is a person's business
         for task in [task for task, names in self._uncommitted.items() if names and task in done]:
-            if why := self.commit(task, f"{task}: done before ralph was killed\n\nRalph-Task: {task}\n"):
+            if why := self.commit_task(task, f"{task}: done before ralph was killed\n\nRalph-Task: {task}\n"):
                 failed[task] = why
         return failed
 
     @_disk_errors_end_the_run()
-    def begin(self) -> None:
+    def begin_watch(self) -> None:
         """How everything is now is how it can be put back, also by the next run where this one is killed."""
         run, settings, shadow = self._run, self._run.settings, self._shadow
         repository = self._repository
         self.blocked = ""
         shadow.begin()
-        self._submodules = repository.submodules() if repository else {}
+        self._submodules = repository.checked_out_submodules() if repository else {}
         self._watch = Watch(
             record=run.transcript.name if run.transcript else "",
             task=run.task,
             is_strict=settings.strict and not settings.once,
             only=settings.only,
             places=repository.places if repository else (),
-            place=repository.place() if repository else None,
+            place=repository.record_place() if repository else None,
             compared={},
             root=str(self._root),
             folder=str(shadow.folder),
@@ -292,7 +294,7 @@ class Guard:
     def _look(self) -> dict[str, str]:
         """How what is only compared is now: git's hooks and links; under --strict also what lies outside."""
         outside = self._outside if self._watch.is_strict else []
-        return compared.look(self._repository, outside, self._plan)
+        return compared.snapshot_git_config(self._repository, outside, self._plan)
 
     @_disk_errors_end_the_run()
     def _settle(self, watched: Watched, look: LastLook | None = None) -> None:
@@ -317,7 +319,7 @@ class Guard:
             self._note_uncommitted(watch.task, {*self._earlier, *changed})
         elif repository and (watched.outside or self._commits_too_much()) and (moved := self._head_back(look)):
             message = repository.ask("log", "-1", "--format=%B", moved)
-            _, failed, _ = repository.commit(changed, message, self._run_git)
+            _, failed, _ = repository.commit_files(changed, message, self._run_git)
             if failed:
                 self._run.complain(f"what may stay of the agent's commits stays uncommitted: {failed}")
         watch.is_settled = True
@@ -326,17 +328,17 @@ class Guard:
     def _commits_too_much(self) -> bool:
         """Whether a commit of this iteration holds a file that --only does not allow."""
         repository, place = self._repository, self._watch.place
-        if self.blocked or not repository or not place or repository.head()[1] == place[1]:
+        if self.blocked or not repository or not place or repository.read_head()[1] == place[1]:
             return False
         since = [f"^{place[1]}"] if place[1] else []
-        names = repository.names("log", "-z", "-m", "--format=", "--name-only", "--no-renames", "HEAD", *since)
+        names = repository.list_names("log", "-z", "-m", "--format=", "--name-only", "--no-renames", "HEAD", *since)
         return any(self._why_not(name.lstrip("\n")) for name in names if name.strip("\n"))
 
     def _moved_submodules(self) -> list[str]:
         """Those in which another commit is checked out than when the iteration began."""
         if self.blocked or not self._repository or not self._submodules:
             return []
-        now = self._repository.submodules()
+        now = self._repository.checked_out_submodules()
         return [name for name, commit in self._submodules.items() if now.get(name, commit) != commit]
 
     def _head_back(self, look: LastLook | None = None) -> str | None:
@@ -350,8 +352,8 @@ class Guard:
         is_staged_since = look and look.staged != staged_in(repository)
         moved = None
         try:
-            if not look or [*look.head] == [*repository.head()]:
-                moved = repository.put_head_back(place, self._state.aside)
+            if not look or [*look.head] == [*repository.read_head()]:
+                moved = repository.put_head_back(place, self._state.free_kept_path)
             elif [*look.head] != [*place[:2]]:
                 what = "HEAD was moved in the iteration in which ralph died, and by somebody since: it stays"
                 self._run.complain(what)
@@ -375,10 +377,10 @@ class Guard:
         for why, names in undone.items():
             where = f"put back; what was there is in {self._state.folder / 'kept'}"
             self._run.count_put_back(dict.fromkeys(names[:_MOST_NAMED], 0))
-            self._run.complain(f"{named(names)} was changed, {why}: {where}")
+            self._run.complain(f"{join_names(names)} was changed, {why}: {where}")
         if within := [name for name in changes if name.endswith("/")]:
             self._run.complain(
-                f"{named(within)} has a repository of its own: left alone, and not committed", once=within[0]
+                f"{join_names(within)} has a repository of its own: left alone, and not committed", once=within[0]
             )
         return tuple(name for name in changes if name not in within), undone
 
@@ -395,15 +397,15 @@ class Guard:
             wrong = [name for name in changes if why_not(name)]
             new = [name for name in wrong if not changes[name]]
             if len(new) > _MOST_NEW_FILES:
-                what = f"{len(new)} new files, such as {named(new[:3])}, would be moved away"
+                what = f"{len(new)} new files, such as {join_names(new[:3])}, would be moved away"
                 self.blocked = f"{what}; nothing was: remove them, or have git ignore what is not yours"
                 wrong = []
             if not wrong:
                 return {name: was_there for name, was_there in changes.items() if name not in hidden}, undone
             reasons = {name: _HIDDEN if name in hidden else why_not(name) for name in wrong}
-            for name in shadow.put_back(wrong, changes, self._state.aside):
+            for name in shadow.put_back(wrong, changes, self._state.free_kept_path):
                 undone[reasons[name]].append(name)
-        raise RalphError(f"{named(wrong)}: cannot be put back in {self._root}", 1)
+        raise RalphError(f"{join_names(wrong)}: cannot be put back in {self._root}", 1)
 
     def _why_not(self, name: str) -> str:
         """Why this may not be changed; empty where it may. Of a plan in words its settings may not."""
@@ -417,18 +419,18 @@ class Guard:
         if not watch.only:
             return ""
         within = os.path.relpath(path, self._run.top) + "/" * name.endswith("/")
-        if not within.startswith("../") and allowed(within, watch.only):
+        if not within.startswith("../") and matches_patterns(within, watch.only):
             return ""
         return _NOT_ALLOWED
 
     def _run_git(self, argv: Sequence[str], stdin: bytes) -> str:
         """Runs git as a check is run, so that nothing which a hook starts stays; why it failed, or nothing."""
         run = self._run
-        output = run.state.record(run.id, run.number)
+        output = run.state.new_record(run.id, run.number)
         names = output.with_suffix(".names")
         names.write_bytes(stdin)
-        job = Job(["sh", "-c", 'exec "$@" 2>&1', "sh", *argv], run.env, output, prompt=names)
-        run.does("committing")
+        job = Command(["sh", "-c", 'exec "$@" 2>&1', "sh", *argv], run.env, output, prompt=names)
+        run.set_activity("committing")
         ended = run_program(run, "the commit", job, _HOOKS_S)
         for path in (names, output, job.errors):
             path.unlink(missing_ok=True)  # what it printed stands in the reason where it failed
@@ -437,18 +439,18 @@ class Guard:
     def _note_uncommitted(self, task: str, names: Collection[str]) -> None:
         """These are what its attempts changed and no commit has; noted for the next run, too."""
         self._uncommitted[task] = sorted(names)
-        self._state.note("uncommitted", json.dumps(self._uncommitted))
+        self._state.write_note("uncommitted", json.dumps(self._uncommitted))
 
 
 def put_right(run: Run, before: bytes, when: str) -> tuple[str, ...]:
     """Puts back what is ralph's in the progress file, as it was `before`; what was done to it, in words."""
-    run.read()
+    run.read_progress()
     left, name = run.file.text, run.file.path.name
-    right, what, kinds = mend(before, left)
+    right, what, kinds = mend_list(before, left)
     if right == left:
         return ()
-    run.file.edit(lambda text: mend(before, text).text)
-    kept, said = run.state.keep(name, left), "the task list is in its order; new tasks are under ## Proposed"
+    run.file.edit(lambda text: mend_list(before, text).text)
+    kept, said = run.state.keep_copy(name, left), "the task list is in its order; new tasks are under ## Proposed"
     if what:
         undone = "; ".join(what)
         said = f"undone, since the tasks are ralph's {when}: {undone}"
@@ -461,7 +463,7 @@ _WILD = re.compile(r"(\*\*/|\*\*|[*?]|\{[^{}]*\}|\[!?.[^]]*\])")
 _MEANS = {"**/": "(.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 
-def allowed(name: str, groups: Sequence[Sequence[str]]) -> bool:
+def matches_patterns(name: str, groups: Sequence[Sequence[str]]) -> bool:
     """Whether a pattern of each group covers this file; none does of a group that is empty.
 
     `*` and `?` stay within a folder, `**` goes through folders, `[abc]` and `{a,b}` are one of them; what ends in a

@@ -5,56 +5,56 @@ from pathlib import Path
 
 from ralph.errors import RalphError
 from ralph.git.changes import Changes
-from ralph.loop.modes import untick
+from ralph.loop.modes import undo_ticks
 from ralph.plan import progress, tasks
 from ralph.plan.tasks import edits
-from ralph.plan.tasks.mending import mend
-from ralph.run.claims import refuse
+from ralph.plan.tasks.mending import mend_list
+from ralph.run.claims import refuse_claim
 from ralph.run.context import Run
 from ralph.run.judge import open_tasks
-from ralph.store.state import Death, State
+from ralph.store.state import OpenIteration, State
 from ralph.strict.guard import Guard, put_right
 from ralph.strict.watch import LastLook, Watch
-from ralph.words import stamp
+from ralph.words import timestamp
 
 
-def recover(run: Run, death: Death) -> None:
+def recover(run: Run, death: OpenIteration) -> None:
     """Undoes what nobody judged. Raises RalphError where a person has to decide, or what ralph starts with was hit."""
     try:
         _undo(run, death)
     except RalphError as error:
         if error.exit_code == 4:
-            run.file.edit(progress.blocked, error.message)
+            run.file.edit(progress.with_block, error.message)
         raise
 
 
-def _undo(run: Run, death: Death) -> None:
+def _undo(run: Run, death: OpenIteration) -> None:
     run.git_settings.compare()
     run.git_settings.begin()
-    if why := run.git_settings.blocked:
+    if why := run.git_settings.block_reason:
         raise RalphError(why, 4)
     watch = Watch.load(run.state)
-    guard = Guard(run, watch) if watch or run.state.noted("uncommitted") else None
+    guard = Guard(run, watch) if watch or run.state.read_note("uncommitted") else None
     if guard and watch:
         _put_files_back(run, guard, watch, death)
     elif guard:
-        run.changes = Changes(run.top, run.start.own)
-    if run.start.strict and any(task.mark == "~" for task in tasks.read(death.before)):
+        run.changes = Changes(run.top, run.start.own_files)
+    if run.start.strict and any(task.mark == "~" for task in tasks.read_tasks(death.before)):
         look = LastLook.load(run.state, watch) if watch else None
-        left = os.fsencode(look.progress) if look else run.read() and run.file.text
-        if mend(death.before, left).text != left:  # else what is in it now is a person's
+        left = os.fsencode(look.progress) if look else run.read_progress() and run.file.text
+        if mend_list(death.before, left).text != left:  # else what is in it now is a person's
             put_right(run, death.before, "also after ralph was killed")
     elif run.start.strict and death.before:  # it worked on no task
-        untick(run, death.mode, death.before)
+        undo_ticks(run, death.mode, death.before)
     run.write_down_put_back(death.iteration)
     if guard:
         _commit_what_is_ticked(run, guard)
-    if run.read().done:  # a claim that nobody judged is verified, or taken back where nothing can tell
+    if run.read_progress().done:  # a claim that nobody judged is verified, or taken back where nothing can tell
         open_ones = open_tasks(run.file.last)
         if run.settings.verify and not open_ones:
-            run.file.edit(progress.without, "Verified")
+            run.file.edit(progress.without_lines, "Verified")
         else:
-            refuse(run, open_ones or ["ralph was ended before it could check it"])
+            refuse_claim(run, open_ones or ["ralph was ended before it could check it"])
 
 
 def put_plan_back(state: State, plan: Path) -> bool:
@@ -67,18 +67,18 @@ def put_plan_back(state: State, plan: Path) -> bool:
     name = os.path.relpath(os.path.realpath(plan.parent) + f"/{plan.name}", watch.root)
     if name not in shadow.changes() or (look and name not in look.changes):
         return False
-    shadow.put_back([name], {name: True}, state.aside)
+    shadow.put_back([name], {name: True}, state.free_kept_path)
     return True
 
 
-def _put_files_back(run: Run, guard: Guard, watch: Watch, death: Death) -> None:
+def _put_files_back(run: Run, guard: Guard, watch: Watch, death: OpenIteration) -> None:
     """The tree and the repository are what they may be; what else the iteration changed is its task's."""
-    is_known = guard.resume()
-    if why := guard.check():
-        run.state.note("guard", "")
+    is_known = guard.resume_watch()
+    if why := guard.check_git_config():
+        run.state.write_note("guard", "")
         raise RalphError(why, 4)
-    run.changes = Changes(run.top, run.start.own)
-    ticked = [one.id for one in tasks.read(death.before) if one.id and one.done]  # by ralph's own word
+    run.changes = Changes(run.top, run.start.own_files)
+    ticked = [one.id for one in tasks.read_tasks(death.before) if one.id and one.done]  # by ralph's own word
     if not is_known or watch.task in ticked:  # then it had passed, and ralph died while it committed
         return
     put_back = guard.settle_death(LastLook.load(run.state, watch))
@@ -90,8 +90,8 @@ def _put_files_back(run: Run, guard: Guard, watch: Watch, death: Death) -> None:
 
 def _commit_what_is_ticked(run: Run, guard: Guard) -> None:
     """A tick without its commit gets it, or is taken back."""
-    ticked = [one.id for one in tasks.read(run.file.text) if one.id and one.done]
+    ticked = [one.id for one in tasks.read_tasks(run.file.text) if one.id and one.done]
     for task, why in guard.commit_left_over(ticked).items():
         run.complain(f"{task} was ticked when ralph was killed, and cannot be committed: {': '.join(why.splitlines())}")
-        run.file.edit(edits.marked, " ", task, note="begun", why=stamp())  # its checks hold since it was
+        run.file.edit(edits.with_mark, " ", task, note="begun", why=timestamp())  # its checks hold since it was
         run.file.edit(edits.with_failure, task, why, run.settings.max_tries)

@@ -6,7 +6,7 @@ from ralph.errors import RalphError
 from ralph.plan.tasks import Task
 from ralph.run.prepared import Start
 from ralph.strict.signal import Finding
-from ralph.words import named
+from ralph.words import join_names
 
 _FIX = "fix"
 """Is no part of the order: it follows what a check has found."""
@@ -23,7 +23,7 @@ class Roles(NamedTuple):
 
     def of(self, task: Task) -> str:
         """The one that the task needs now."""
-        said = "".join(task.said("role")[-1:]).partition(":")[0]
+        said = "".join(task.note_values("role")[-1:]).partition(":")[0]
         return said if said and said in (*self.order, self.fix) else self.order[0]
 
     def after(self, role: str) -> str:
@@ -48,9 +48,11 @@ def roles_of(start: Start) -> Roles | None:
     order = tuple(name for name in names if name != _FIX)
     if not order or start.mode != "build" or start.rehearsal:  # a stand-in knows no roles
         return None
-    writers = [name for name in order if () not in start.entered(name).settings.only]
+    writers = [name for name in order if () not in start.in_mode(name).settings.only]
     if not writers:
         where = start.settings.said["roles"].where
-        raise RalphError(f"{where}: none of the roles {named(names)} may change files", fix="have build among them")
+        raise RalphError(
+            f"{where}: none of the roles {join_names(names)} may change files", fix="have build among them"
+        )
     mends = _FIX in names and start.settings.on_failure == "keep"
     return Roles(order, checked=writers[-1], fix=_FIX if mends else "")

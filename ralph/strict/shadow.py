@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 from ralph import files
 from ralph.errors import RalphError
-from ralph.git.changes import names_in, terminated, touched_at
-from ralph.git.repository import Git, Repository, standing
+from ralph.git.changes import names_in, nul_terminated, touched_at
+from ralph.git.repository import Git, Repository, existing_files
 
 _SETTINGS = {
     "HEAD": b"ref: refs/heads/none\n",
@@ -89,7 +89,7 @@ class Shadow(Git):
         left_alone = list[str]()
         modes = {name: mode for name, mode in self.snapshot.modes.items() if name not in found}
         known = set[str]()
-        for name, there in standing(self.root, found).items():
+        for name, there in existing_files(self.root, found).items():
             is_file = stat.S_ISREG(there.st_mode) and os.access(self.root / name, os.R_OK)
             if is_file or stat.S_ISLNK(there.st_mode):
                 known.add(name)
@@ -100,7 +100,7 @@ class Shadow(Git):
         try:
             for how, names in (("--force-remove", {*found} - known), ("--add", known)):
                 if names:
-                    self.run("update-index", how, "--remove", "-z", "--stdin", stdin=terminated(names))
+                    self.run("update-index", how, "--remove", "-z", "--stdin", stdin=nul_terminated(names))
         except RalphError:  # the disk may be full of what was looked at
             shutil.rmtree(self.folder)
             raise
@@ -117,14 +117,14 @@ class Shadow(Git):
         self.folder.mkdir(mode=0o700)  # in it is what was private
         if self._repository is None:
             return []
-        self._rules += self._repository.rules()
+        self._rules += self._repository.ignore_rules()
         with contextlib.suppress(OSError):  # another file system
             shutil.copytree(self._repository.common / "objects", self.folder / "objects", copy_function=os.link)
-        return self._repository.names("ls-files", "-z")
+        return self._repository.list_names("ls-files", "-z")
 
     def resume(self, snapshot: Snapshot) -> bool:
         """Compares with a snapshot of an earlier run from now on; whether the index is still that of then."""
-        self._rules = files.held(self.folder / "info" / "exclude")
+        self._rules = files.read_or_empty(self.folder / "info" / "exclude")
         self.snapshot = snapshot
         return bool(snapshot.checksum) and self._checksum_now() == snapshot.checksum
 
@@ -151,7 +151,7 @@ class Shadow(Git):
     def newly_hidden(self) -> list[str]:
         """The files that only rules of this iteration hide from git, so that `changes` does not see them."""
         asked = ("ls-files", "-o", "-i", "--exclude-standard", "--directory", "-z", "--", ".", *self._without())
-        hidden = {name for name in self.names(*asked) if not name.startswith(".git/")}
+        hidden = {name for name in self.list_names(*asked) if not name.startswith(".git/")}
         found = list[str]()
         for name in hidden.difference(self._were_ignored(hidden)):
             below = [f"{folder}/{one}" for folder, _, names in os.walk(self.root / name) for one in names]
@@ -161,7 +161,7 @@ class Shadow(Git):
     def changed_rights(self) -> list[str]:
         """The files whose mode is another now; git itself knows programs from others, and no more."""
         found = list[str]()
-        for name, at in standing(self.root, self.names("ls-files", "-z")).items():
+        for name, at in existing_files(self.root, self.list_names("ls-files", "-z")).items():
             mode = stat.S_IMODE(at.st_mode)
             was = self.snapshot.modes.get(name)
             if stat.S_ISREG(at.st_mode) and (mode not in _USUAL if was is None else mode != was):
@@ -178,7 +178,7 @@ class Shadow(Git):
         then = self.run("ls-files", "-z", "--", _RULES)
         self.run("checkout-index", "-z", "--stdin", f"--prefix={rules}/", stdin=then)
         asked = ("check-ignore", "--no-index", "-z", "--stdin")
-        return names_in(self._call(f"--work-tree={rules}", *asked, stdin=terminated(names)).stdout)
+        return names_in(self._call(f"--work-tree={rules}", *asked, stdin=nul_terminated(names)).stdout)
 
     def put_back(self, names: Iterable[str], changes: Mapping[str, bool], aside: Callable[[str], Path]) -> list[str]:
         """Undoes the changes of these names, and returns of which; `aside` says where to move what stands there.
@@ -198,7 +198,7 @@ class Shadow(Git):
                     for folder in above:
                         folder.rmdir()
         back = [name for name in wrong if changes[name]]
-        self.run("checkout-index", "--force", "-z", "--stdin", stdin=terminated(back))
+        self.run("checkout-index", "--force", "-z", "--stdin", stdin=nul_terminated(back))
         for name in self.snapshot.modes.keys() & back:
             (self.root / name).chmod(self.snapshot.modes[name])
         return wrong
@@ -214,11 +214,11 @@ class Shadow(Git):
         for name in ("objects", "refs", "info"):
             (self.folder / name).mkdir(parents=True, exist_ok=True, mode=0o700)
         for name, text in {**_SETTINGS, "info/exclude": self._rules}.items():
-            files.overwrite(self.folder / name, text)
+            files.overwrite_file(self.folder / name, text)
 
     def _checksum_now(self) -> str:
         """With it git ends an index; empty where there is none."""
-        return files.held(self._index)[-20:].hex()
+        return files.read_or_empty(self._index)[-20:].hex()
 
     def _look(self) -> dict[str, bool]:
         """What differs from the index. Nothing is written, so that a full disk hides nothing."""
@@ -237,7 +237,7 @@ class Shadow(Git):
 
     def _differ(self, places: Iterable[str], *asked: str) -> dict[str, bool]:
         self.prepare()
-        lines = self.names("ls-files", "-t", "-o", "-z", *asked, "--", *places, *self._without())
+        lines = self.list_names("ls-files", "-t", "-o", "-z", *asked, "--", *places, *self._without())
         return {line[2:]: not line.startswith("?") for line in lines}
 
     def _without(self) -> list[str]:

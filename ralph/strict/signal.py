@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ralph.agent.turn import said_of_work
-from ralph.plan.progress.reading import blocks
-from ralph.words import shortened
+from ralph.plan.progress.reading import split_blocks
+from ralph.words import shorten
 
 _FORM = (
     r"""<task-(done|blocked|reject)((?:\s+[a-z]+\s*=\s*(?:"[^"<>]*"|'[^'<>]*'))*)\s*>"""
@@ -41,7 +41,7 @@ class Finding:
     """It failed since a reviewer says so."""
 
 
-def heard(said: str, call: Mapping[str, Any], *, token: str, task_id: str) -> Finding:
+def read_claim(said: str, call: Mapping[str, Any], *, token: str, task_id: str) -> Finding:
     """What the final words of an agent claim of this task, and its last call of a tool of ralph's that says so.
 
     A signal counts alone on its line, or at the very end of the last line; never in code, in a quotation or within a
@@ -62,7 +62,7 @@ def heard(said: str, call: Mapping[str, Any], *, token: str, task_id: str) -> Fi
     return claims.pop() if claims else Finding(failed=_SILENT)
 
 
-def wished(said: str, token: str) -> str:
+def requested_mode(said: str, token: str) -> str:
     """The mode that the final words of an agent ask for, alone on a line; empty where they ask for none."""
     found = [_MODE.fullmatch(line) for line in _lines(said)]
     return next((one[2] for one in found if one and one[1] == token), "")
@@ -70,7 +70,7 @@ def wished(said: str, token: str) -> str:
 
 def _lines(said: str) -> list[str]:
     """Its lines outside of code fences, but for those that are blank at its end."""
-    return [line.body.decode().strip() for line in blocks(said.strip().encode(errors="replace")).lines]
+    return [line.body.decode().strip() for line in split_blocks(said.strip().encode(errors="replace")).lines]
 
 
 def _claim(kind: str, about: Mapping[str, str], held: str, token: str, task_id: str) -> Finding:
@@ -81,14 +81,14 @@ def _claim(kind: str, about: Mapping[str, str], held: str, token: str, task_id: 
     held = " ".join(held.replace(token, "SESSION").split())  # on its way into files that other agents can read
     for named in (about.get("id", task_id), held if kind == "done" else task_id):
         if named != task_id:
-            what = shortened(named.replace(token, "SESSION"), 80)
+            what = shorten(named.replace(token, "SESSION"), 80)
             return Finding(failed=f"the signal is for {what}, and the task was {task_id}")
     if kind == "reject":
         return Finding(failed=f"rejected: {held}", rejected=True)
     return Finding(blocked=held or "it gave no reason") if kind == "blocked" else Finding()
 
 
-def message(task_id: str, text: str, said: str, role: str) -> str:
+def commit_message(task_id: str, text: str, said: str, role: str) -> str:
     """What the commit of a task says: the agent's words, the first line with the id in front; the task's without any.
 
     A first line that is too long is cut, and stands below in full. A line of the body that git would take for a comment
@@ -99,5 +99,5 @@ def message(task_id: str, text: str, said: str, role: str) -> str:
     body = (rest if len(first) <= _WIDTH else words).strip()[:1000]
     body = re.sub(r"^(?=#|[\w-]+:)", " ", body, flags=re.MULTILINE)
     trailers = f"Ralph-Task: {task_id}" + (f"\nRalph-Role: {role}" if role else "")
-    subject = shortened(first, _WIDTH).rstrip(".")
+    subject = shorten(first, _WIDTH).rstrip(".")
     return "\n\n".join(filter(None, [f"{task_id}: {subject}", body, trailers])) + "\n"

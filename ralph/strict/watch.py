@@ -48,14 +48,14 @@ class Watch:
 
     def save(self, state: State) -> None:
         """Keeps it for the next run."""
-        state.note(_WATCH, json.dumps(asdict(self)))
+        state.write_note(_WATCH, json.dumps(asdict(self)))
 
     @classmethod
     def load(cls, state: State) -> "Watch | None":
         """That of the iteration in which ralph died; None where nobody watched it, or the note is not whole."""
-        death = state.died()
+        death = state.open_iteration()
         with contextlib.suppress(ValueError, TypeError):
-            watch = cls(**json.loads(state.noted(_WATCH)))
+            watch = cls(**json.loads(state.read_note(_WATCH)))
             watch.snapshot = Snapshot(*watch.snapshot)
             return watch if death and death.record.name == watch.record else None
         return None
@@ -96,7 +96,7 @@ class LastLook:
     def load(cls, state: State, watch: Watch) -> "LastLook | None":
         """That of this iteration; None where nobody took it, since the supervisor was killed as well."""
         with contextlib.suppress(ValueError, TypeError):
-            look = cls(**json.loads(state.noted(_LAST_LOOK)))
+            look = cls(**json.loads(state.read_note(_LAST_LOOK)))
             look.snapshot = Snapshot(*look.snapshot)
             return look if look.record == watch.record else None
         return None
@@ -109,7 +109,7 @@ class LastLook:
 
 def staged_in(repository: Repository) -> str:
     """A digest of what is staged."""
-    return hashlib.sha256(repository.staged().encode(errors="surrogateescape")).hexdigest()
+    return hashlib.sha256(repository.list_staged().encode(errors="surrogateescape")).hexdigest()
 
 
 @contextlib.contextmanager
@@ -129,12 +129,12 @@ def take_last_look(state: State) -> None:
     shadow = watch.shadow() if watch else None
     if not watch or not shadow or LastLook.load(state, watch):
         return
-    state.note(_LAST_LOOK, json.dumps(asdict(look_now(watch, shadow, state))))
+    state.write_note(_LAST_LOOK, json.dumps(asdict(look_now(watch, shadow, state))))
 
 
 def look_now(watch: Watch, shadow: Shadow, state: State) -> LastLook:
     """How all is now."""
-    death = state.died()
+    death = state.open_iteration()
     repository = watch.repository()
     changes = shadow.changes() | dict.fromkeys(shadow.newly_hidden() if watch.only else (), False)
     shutil.copyfile(f"{watch.folder}/index", f"{watch.folder}/{_AT_DEATH}")
@@ -144,7 +144,7 @@ def look_now(watch: Watch, shadow: Shadow, state: State) -> LastLook:
     return LastLook(
         record=watch.record,
         changes=changes,
-        head=repository.head() if repository else (),
+        head=repository.read_head() if repository else (),
         staged=staged_in(repository) if repository else "",
         progress=text_of(Path(death.home)) if death else "",
         snapshot=later.snapshot,

@@ -23,12 +23,12 @@ Blow = tuple[Signals, tuple[str, ...]]
 """A signal, and to whom."""
 TO_RALPH: tuple[Blow, ...] = (
     (SIGKILL, ("ralph",)),
-    (SIGKILL, ("ralph", "keeper")),
-    (SIGKILL, ("ralph", "keeper", "agent", "tool")),
+    (SIGKILL, ("ralph", "supervisor")),
+    (SIGKILL, ("ralph", "supervisor", "agent", "tool")),
     (SIGTERM, ("ralph",)),
     (SIGINT, ("ralph",)),
 )
-TO_OTHERS: tuple[Blow, ...] = ((SIGKILL, ("agent",)), (SIGKILL, ("tool",)), (SIGKILL, ("keeper",)))
+TO_OTHERS: tuple[Blow, ...] = ((SIGKILL, ("agent",)), (SIGKILL, ("tool",)), (SIGKILL, ("supervisor",)))
 
 
 class Storm:
@@ -51,7 +51,7 @@ class Storm:
             run = self._start(words)
             while (code := run.poll()) != 0:
                 if code is not None:
-                    hit = ("the keeper was killed", ": -9\n")  # the keeper, or a git of ralph's own
+                    hit = ("the supervisor was killed", ": -9\n")  # the supervisor, or a git of ralph's own
                     assert code in ENDED or any(one in run.stderr for one in hit), f"exit {code}"
                     if self._chance.random() < 0.5:  # else the next start is at once, and ends what is left
                         eventually(lambda: not self._roles())
@@ -97,5 +97,5 @@ class Storm:
         with contextlib.suppress(OSError):  # it has gone
             line = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:-1]
         if line[2:4] == [b"-m", b"ralph"]:
-            return "ralph" if pid == self.runs[-1].pid else "keeper"
+            return "ralph" if pid == self.runs[-1].pid else "supervisor"
         return "agent" if str(self._agent).encode() in line else "tool" if line else ""

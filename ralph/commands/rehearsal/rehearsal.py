@@ -21,12 +21,12 @@ from ralph.errors import RalphError
 from ralph.git import changes
 from ralph.plan import progress
 from ralph.process import lock, signals
-from ralph.process.programs import MARK, call, foreground
+from ralph.process.programs import MARK, call_program, foreground
 from ralph.run.verdict import Reason
 from ralph.settings.options import Asked
 from ralph.store import journal
 from ralph.store.state import State
-from ralph.words import named, plain
+from ralph.words import join_names, plain
 
 _SHELL_S = 60.0
 _INTRO = """All of it is real but the agent, a stand-in: no key, no cost, and a throwaway
@@ -52,7 +52,7 @@ def rehearse(asked: Asked) -> int:
     Wrong is whatever ends a start otherwise than with 0 or at a limit, and a repository that is not as it was. Raises
     RalphError where the settings are wrong, before anything is copied, and when no copy can be made.
     """
-    signals.install()  # Ctrl+C and Ctrl+Z are for what runs in front; this one has to clean up
+    signals.install_handlers()  # Ctrl+C and Ctrl+Z are for what runs in front; this one has to clean up
     is_sample = not asked.plan
     with tempfile.TemporaryDirectory(prefix="ralph-rehearsal-", ignore_cleanup_errors=True) as name:
         folder = Path(os.path.realpath(name))
@@ -75,9 +75,9 @@ def _make_sample(top: Path) -> None:
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])  # a python3
     os.environ.update(HOME=str(top.parent), GIT_CONFIG_NOSYSTEM="1", PYTHONUSERBASE=base, PATH=path)
     top.mkdir(parents=True)
-    done = call(["sh", "-c", sample.BEGINS], timeout_s=_SHELL_S, cwd=top, stdin=sample.PLAN.encode())
+    done = call_program(["sh", "-c", sample.BEGINS], timeout_s=_SHELL_S, cwd=top, stdin=sample.PLAN.encode())
     if done.code:
-        what = f"git does not work: {changes.complaint(done)}"
+        what = f"git does not work: {changes.error_text(done)}"
         raise RalphError(what, 1, fix="install git, or mend it; a rehearsal commits for real")
     os.chdir(top)
 
@@ -91,7 +91,7 @@ class Rehearsal:
 
     def __init__(self, asked: Asked, folder: Path, *, is_sample: bool) -> None:
         self.asked = asked
-        self.found = start.find(asked)
+        self.found = start.find_start(asked)
         self.mode = "all" if asked.mode == "all" else self.found.mode
         self.folder = folder
         self.is_sample = is_sample
@@ -107,9 +107,9 @@ class Rehearsal:
         """All of it, up to the last start. Raises KeyboardInterrupt once a signal came."""
         found = self.found
         top = self.original
-        if holder := lock.holder(top):
+        if holder := lock.read_holder(top):
             raise RalphError(f"another run works in {top}: {holder}", lock.LOCKED, fix="rehearse when it is over")
-        text = files.held(found.progress_path)
+        text = files.read_or_empty(found.progress_path)
         now = progress.parse(text)
         if now.done and (early := start.ends_at_once(found, State(found.name, found.progress_path), text)):
             self.happened.append(f"exit code {early.exit_code} at once: {early.what}")
@@ -122,15 +122,15 @@ class Rehearsal:
         if not file.is_relative_to(self.top):
             file = self.folder / file.name
         if text:  # also from outside; the plan that it names is that of the copy
-            files.replace(file, os.fsencode(self._moved(os.fsdecode(text))))
+            files.replace_file(file, os.fsencode(self._moved(os.fsdecode(text))))
         is_planned = found.imported or now.tasks or now.done or found.settings.once
         if is_planned or self.mode == "all" or self._start("plan", file) == 0:
             self._start(self.mode, file)
         self._show("git", "log", "--oneline")
         self._show("cat", "sample_PROGRESS.md")
-        _, names = watched.look()
+        _, names = watched.take_changes()
         if names:
-            said = f"your repository is not as it was before the rehearsal: {named(names)}"
+            said = f"your repository is not as it was before the rehearsal: {join_names(names)}"
             self.wrong.append(f"{said}; if that was not you, a hook or the verify command reaches out of the copy")
 
     def close(self) -> int:
@@ -148,7 +148,7 @@ class Rehearsal:
         """What a command prints in the sample."""
         if self.is_sample:
             _say(f"$ {shlex.join(command)}", heading=True)
-            _say(os.fsdecode(call(command, timeout_s=_SHELL_S, cwd=self.top).stdout))
+            _say(os.fsdecode(call_program(command, timeout_s=_SHELL_S, cwd=self.top).stdout))
 
     def _copy(self) -> None:
         """Copies the working tree, the ignored included. Raises RalphError."""
@@ -157,7 +157,7 @@ class Rehearsal:
             raise RalphError(what, 1, fix="set TMPDIR to a folder outside of it")
         common = own = self.original / ".git"
         if own.is_file():  # of a linked working tree, or of a submodule
-            found = changes.git("rev-parse", "--git-common-dir", "--git-dir", cwd=self.original).stdout
+            found = changes.run_git("rev-parse", "--git-common-dir", "--git-dir", cwd=self.original).stdout
             common, own = [self.original / line for line in os.fsdecode(found).splitlines()] or [own, own]
             if common == own:
                 what = f"a copy of {self.original} would share its repository with others"
@@ -170,7 +170,7 @@ class Rehearsal:
             for name in ("HEAD", "index"):
                 shutil.copy2(own / name, self.top / ".git" / name)
         for setting in (("core.bare", "false"), ("--unset-all", "core.worktree")):  # its tree is the copy, and no other
-            changes.git("config", "--file", str(self.top / ".git" / "config"), *setting)
+            changes.run_git("config", "--file", str(self.top / ".git" / "config"), *setting)
 
     def _take(self, what: Path, to: Path) -> None:
         to.mkdir(parents=True)
@@ -194,7 +194,7 @@ class Rehearsal:
             "safe.directory": "*",
         }
         for key in ("user.name", "user.email"):  # which may hold for the original's place alone
-            if who := changes.git("config", key, cwd=self.original).stdout:
+            if who := changes.run_git("config", key, cwd=self.original).stdout:
                 own[key] = os.fsdecode(who).rstrip("\n")
         for number, (key, value) in enumerate(own.items()):
             env[f"GIT_CONFIG_KEY_{number}"] = key

@@ -15,10 +15,10 @@ from ralph import files
 from ralph.commands.rehearsal.sample import WORK, Work
 from ralph.errors import RalphError
 from ralph.plan import progress
-from ralph.plan.progress.reading import blocks
+from ralph.plan.progress.reading import split_blocks
 from ralph.process import signals
-from ralph.process.programs import call
-from ralph.words import counted
+from ralph.process.programs import call_program
+from ralph.words import plural
 
 _SHELL_S = 600.0
 """The longest that the real agent lets a command take; a hook of git may run all the tests."""
@@ -28,7 +28,7 @@ _POINT = re.compile(rb"(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[[ xX~!]\][ \t]+)?(\S.*?)\
 
 def main() -> int:
     """One turn of the agent; the exit code."""
-    signals.install()  # so that a signal ends the turn between two steps, never in the middle of a commit
+    signals.install_handlers()  # so that a signal ends the turn between two steps, never in the middle of a commit
     once, plan, file = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
     is_error = False
     try:
@@ -48,11 +48,11 @@ def main() -> int:
 
 def _plans(plan: Path, file: Path) -> str:
     """Makes every point of the plan's lists a task, else the whole plan one; the closing words."""
-    lines = [line.body for line in blocks(plan.read_bytes()).lines]
+    lines = [line.body for line in split_blocks(plan.read_bytes()).lines]
     listed = [found[1] for line in lines if (found := _POINT.fullmatch(line))]
     points = list(dict.fromkeys(listed)) or [f"Build what {plan.name} says".encode(errors="replace")]
     _writes(file, progress.with_tasks(file.read_bytes(), [b"- [ ] " + point for point in points]))
-    return f"{counted(len(points), 'task')} written, in the order of the plan."
+    return f"{plural(len(points), 'task')} written, in the order of the plan."
 
 
 def _works(file: Path) -> str:
@@ -71,7 +71,7 @@ def _works(file: Path) -> str:
         text = text.replace(task.line.body, re.sub(rb"\[[ ~!]\]", b"[x]", task.line.body, count=1), 1)
         now = progress.parse(text)
     _writes(file, text if now.open else progress.with_status(text, "RALPH_DONE"))
-    return f"{now.ticked} of {counted(len(now.tasks), 'task')} done" + ("." if now.open else ": RALPH_DONE.")
+    return f"{now.ticked} of {plural(len(now.tasks), 'task')} done" + ("." if now.open else ": RALPH_DONE.")
 
 
 def _does(text: str, number: str) -> Work:
@@ -87,13 +87,13 @@ def _does(text: str, number: str) -> Work:
 
 def _writes(path: Path, text: bytes) -> None:
     _uses("Edit" if path.exists() else "Write", file_path=str(path))
-    files.replace(path, text)
+    files.replace_file(path, text)
 
 
 def _runs(command: str) -> None:
     """Runs a shell command. Raises RalphError where it fails."""
     _uses("Bash", command=command)
-    done = call(["sh", "-c", command], timeout_s=_SHELL_S)
+    done = call_program(["sh", "-c", command], timeout_s=_SHELL_S)
     if done.code:
         said = (done.stdout + done.stderr).decode(errors="replace").split("\n")[-4:-1]
         raise RalphError(f"{command}: exit code {done.code}: {' · '.join(said)}")

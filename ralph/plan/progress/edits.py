@@ -11,7 +11,7 @@ from ralph.plan.progress.reading import (
     parse,
     said_on,
 )
-from ralph.words import shortened
+from ralph.words import shorten
 
 _NOISE = re.compile(
     r"^[^\n]*\r(?=[^\r\n])"  # what was printed over: progress bars go back to the start of their line
@@ -35,27 +35,27 @@ _REFUSAL = re.compile(
 )
 
 
-def fresh(name: str, plan: str, started: str) -> bytes:
+def new_progress_text(name: str, plan: str, started: str) -> bytes:
     """The text of a new progress file."""
     head = f"# Progress: {' '.join(name.split())}\n\nPlan: {' '.join(plan.splitlines())}\nStarted: {started}\n"
-    return encoded(head + "\n## Status\n\nIN_PROGRESS\n\n## Task List\n\n## Notes\n")
+    return encode_text(head + "\n## Status\n\nIN_PROGRESS\n\n## Task List\n\n## Notes\n")
 
 
 def with_status(text: bytes, word: str) -> bytes:
     """The same with RALPH_DONE, or IN_PROGRESS, in place of the other, and not verified."""
-    text = without(text, "Verified")
+    text = without_lines(text, "Verified")
     words = parse(text).words
     other = "IN_PROGRESS" if word == "RALPH_DONE" else "RALPH_DONE"
     if other in words:
-        return spliced(text, [(line.start, line.start + len(line.body), word.encode()) for line in words[other]])
+        return splice(text, [(line.start, line.start + len(line.body), word.encode()) for line in words[other]])
     return text if word in words else with_lines(text, "Status", [word.encode()])
 
 
 def with_verified(text: bytes, note: str) -> bytes:
     """The same with this note as the only Verified line, below RALPH_DONE where that stands."""
-    text = without(text, "Verified")
+    text = without_lines(text, "Verified")
     done = parse(text).words.get("RALPH_DONE")
-    return insert(text, done[0].end, [encoded(f"Verified: {note}".rstrip())]) if done else text
+    return insert_lines(text, done[0].end, [encode_text(f"Verified: {note}".rstrip())]) if done else text
 
 
 def with_spent(text: bytes, spent_usd: float) -> bytes:
@@ -73,35 +73,35 @@ def with_mode(text: bytes, mode: str, rounds: str | None = None) -> bytes:
 
 def _with_head(text: bytes, name: str, value: str) -> bytes:
     """The same with this in its head under this name, or with nothing, in place of what stands there."""
-    text = without(text, name)
+    text = without_lines(text, name)
     if not value:
         return text
     words = parse(text).words
     above = words.get("Started") or words.get("Plan")
-    return insert(text, above[0].end if above else 0, [encoded(f"{name}: {value}")])
+    return insert_lines(text, above[0].end if above else 0, [encode_text(f"{name}: {value}")])
 
 
-def blocked(text: bytes, why: str) -> bytes:
+def with_block(text: bytes, why: str) -> bytes:
     """The same with ralph's own RALPH_BLOCKED line in the Status section."""
     return in_status(text, f"RALPH_BLOCKED: {BY_RALPH}{' '.join(why.split())}")
 
 
 def without_own_block(text: bytes) -> bytes:
     """The same without the RALPH_BLOCKED lines that ralph wrote."""
-    return without(text, "RALPH_BLOCKED", BY_RALPH)
+    return without_lines(text, "RALPH_BLOCKED", BY_RALPH)
 
 
-def without(text: bytes, word: str, begins: str = "") -> bytes:
+def without_lines(text: bytes, word: str, begins: str = "") -> bytes:
     """The same without the lines of this word that count, and whose value begins so."""
     lines = parse(text).words.get(word, ())
-    return spliced(text, [(line.start, line.end, b"") for line in lines if said_on(line).startswith(begins)])
+    return splice(text, [(line.start, line.end, b"") for line in lines if said_on(line).startswith(begins)])
 
 
 def in_status(text: bytes, line: str) -> bytes:
     """The same with this line in the Status section, above all for what stops a run."""
     under_way = parse(text).words.get("IN_PROGRESS")
-    at = under_way[0].end if under_way else section(text, "Status")[0]
-    return insert(text, at, [encoded(line)])
+    at = under_way[0].end if under_way else section_range(text, "Status")[0]
+    return insert_lines(text, at, [encode_text(line)])
 
 
 def with_tasks(text: bytes, lines: Sequence[bytes]) -> bytes:
@@ -110,10 +110,10 @@ def with_tasks(text: bytes, lines: Sequence[bytes]) -> bytes:
     if not tasks:
         return with_lines(text, "Task List", lines)
     nested = next(_NESTED.finditer(text, tasks[-1].line.end))
-    return insert(text, nested.end(), lines)
+    return insert_lines(text, nested.end(), lines)
 
 
-def section(text: bytes, title: str) -> tuple[int, int]:
+def section_range(text: bytes, title: str) -> tuple[int, int]:
     """Where what stands below the heading that begins so starts and ends; the end of the text where there is none."""
     heading = _heading(text, title)
     if not heading:
@@ -122,9 +122,9 @@ def section(text: bytes, title: str) -> tuple[int, int]:
     return heading.end, min(below, default=len(text))
 
 
-def messages(text: bytes) -> list[bytes]:
+def message_lines(text: bytes) -> list[bytes]:
     """The lines that stand under Messages, without blank ones."""
-    start, end = section(text, "Messages")
+    start, end = section_range(text, "Messages")
     return [line.strip() for line in text[start:end].split(b"\n") if line.strip()]
 
 
@@ -134,12 +134,12 @@ def with_lines(text: bytes, title: str, lines: Sequence[bytes]) -> bytes:
         return text
     begins = title.split(maxsplit=1)[0]
     if not _heading(text, begins):
-        return insert(text, len(text), [b"", encoded(f"## {title}"), b"", *lines])
-    start, end = section(text, begins)
+        return insert_lines(text, len(text), [b"", encode_text(f"## {title}"), b"", *lines])
+    start, end = section_range(text, begins)
     said = text[start:end].rstrip()
     if not said:
-        return insert(text, start, [b"", *lines])
-    return insert(text, text.find(b"\n", start + len(said)) + 1 or len(text), lines)
+        return insert_lines(text, start, [b"", *lines])
+    return insert_lines(text, text.find(b"\n", start + len(said)) + 1 or len(text), lines)
 
 
 def with_refusal(text: bytes, reasons: Sequence[str], output: str = "", *, what: str = _TAKEN_BACK) -> bytes:
@@ -151,9 +151,9 @@ def with_refusal(text: bytes, reasons: Sequence[str], output: str = "", *, what:
     said = [f"{what}:", "", *(f"- {' '.join(reason.split())}" for reason in reasons)]
     if shown := harmless_output(output):
         said += ["", *(f"    {line}" for line in shown.split("\n"))]
-    quote = [encoded(f"> {line}".rstrip()) for line in said]
+    quote = [encode_text(f"> {line}".rstrip()) for line in said]
     text = without_refusal(text)
-    return insert(text, len(text), [b"", b"## Verification", b"", _SIGNED, b"", *quote, b""])
+    return insert_lines(text, len(text), [b"", b"## Verification", b"", _SIGNED, b"", *quote, b""])
 
 
 def without_refusal(text: bytes) -> bytes:
@@ -166,21 +166,21 @@ def harmless_output(raw: str) -> str:
 
     At most 200 characters of each; a first line `…` where there was more.
     """
-    lines = [shortened(line.rstrip(), _LONGEST_LINE) for line in harmless(raw).rstrip().split("\n")]
+    lines = [shorten(line.rstrip(), _LONGEST_LINE) for line in without_control_characters(raw).rstrip().split("\n")]
     return "\n".join(lines if len(lines) <= _MOST_LINES else ["…", *lines[-_MOST_LINES:]])
 
 
-def harmless(raw: str) -> str:
+def without_control_characters(raw: str) -> str:
     """The text as it was left to be read: nothing in it steers a terminal or ends a line but a line end."""
     return _NOISE.sub("", raw)
 
 
-def encoded(text: str) -> bytes:
+def encode_text(text: str) -> bytes:
     """UTF-8; bytes of file names as they are, halves of characters that programs leave when they cut as a mark."""
     return re.sub("[\ud800-\udc7f\udd00-\udfff]", "\ufffd", text).encode(errors="surrogateescape")
 
 
-def insert(text: bytes, at: int, lines: Sequence[bytes]) -> bytes:
+def insert_lines(text: bytes, at: int, lines: Sequence[bytes]) -> bytes:
     """Puts whole lines in at the start of a line, with the line ends the text has."""
     newline = b"\r\n" if text[: text.find(b"\n") + 1].endswith(b"\r\n") else b"\n"
     first = len(BOM) if text.startswith(BOM) else 0
@@ -189,7 +189,7 @@ def insert(text: bytes, at: int, lines: Sequence[bytes]) -> bytes:
     return text[:at] + lead + b"".join(line + newline for line in lines) + text[at:]
 
 
-def spliced(text: AnyStr, changes: Iterable[tuple[int, int, AnyStr]]) -> AnyStr:
+def splice(text: AnyStr, changes: Iterable[tuple[int, int, AnyStr]]) -> AnyStr:
     """The text with these changes, of which no two overlap: start, end, and what to put in place of that."""
     for start, end, new in sorted(changes, key=lambda change: change[:2])[::-1]:
         text = text[:start] + new + text[end:]

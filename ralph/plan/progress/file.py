@@ -26,7 +26,7 @@ class ProgressFile:
     def __init__(self, path: Path, state: State) -> None:
         self.path, self._state = path, state
         self.say: Callable[[str], None] = print
-        death = state.died()
+        death = state.open_iteration()
         self.text = death.before if death else b""
         """The bytes that `read` saw last."""
         self.last = parse(self.text)
@@ -60,7 +60,7 @@ class ProgressFile:
             self.exists()  # or says what stands there
         elif self._is_usurped():
             return b""
-        with files.told(self.path, "read"), contextlib.suppress(FileNotFoundError):
+        with files.os_errors_as_ralph_errors(self.path, "read"), contextlib.suppress(FileNotFoundError):
             return self.path.read_bytes()
         return b""
 
@@ -70,7 +70,7 @@ class ProgressFile:
             leads_to = os.path.realpath(self.path)
             if os.path.islink(leads_to) or leads_to != (self._home or leads_to):  # noqa: PTH114 - a link then is a loop
                 return True
-        with files.told(self.path, "read"), contextlib.suppress(FileNotFoundError):
+        with files.os_errors_as_ralph_errors(self.path, "read"), contextlib.suppress(FileNotFoundError):
             return not stat.S_ISREG(self.path.stat().st_mode)
         return False
 
@@ -78,12 +78,12 @@ class ProgressFile:
         """Puts back what was read last; what has taken its place goes to `kept/`."""
         try:
             if self._is_usurped():
-                shutil.move(self.path, self._state.aside(self.path.name))
-            files.replace(self.path, self.text)
+                shutil.move(self.path, self._state.free_kept_path(self.path.name))
+            files.replace_file(self.path, self.text)
         except OSError as error:
             where = self._state.folder
             with contextlib.suppress(RalphError):
-                where = self._state.keep(self.path.name, self.text)
+                where = self._state.keep_copy(self.path.name, self.text)
             what = f"{self.path}: cannot be put back: {error.strerror}; what it said is in {where}"
             raise RalphError(what, 1) from error
         self.say(f"{self.path.name} was gone, empty or no file: put back as it was before the iteration")
@@ -91,8 +91,8 @@ class ProgressFile:
 
     def create(self, text: bytes) -> None:
         """Writes the first version."""
-        with files.told(self.path, "written"):
-            files.replace(self.path, text)
+        with files.os_errors_as_ralph_errors(self.path, "written"):
+            files.replace_file(self.path, text)
 
     def edit(self, change: Callable[Concatenate[bytes, P], bytes], *more: P.args, **named: P.kwargs) -> Progress:
         """Applies `change`, with what else it takes, to whatever the file says at that moment.
@@ -104,7 +104,7 @@ class ProgressFile:
             new = change(self.text, *more, **named)
             if new == self.text:
                 return self.last
-            with files.told(self.path, "written"):
+            with files.os_errors_as_ralph_errors(self.path, "written"):
                 if files.replace_unchanged(self.path, self.text, new):
                     return self.read()
         raise RalphError(f"{self.path}: somebody keeps writing to it; ralph could not make its edit", 1)

@@ -53,7 +53,7 @@ class Blocks(NamedTuple):
     """One finds no end."""
 
 
-def blocks(text: bytes) -> Blocks:
+def split_blocks(text: bytes) -> Blocks:
     """The lines of a text and its code fences.
 
     A fence is three or more backticks or tildes, closed by at least as many of the same, at any indentation, since
@@ -78,7 +78,7 @@ def blocks(text: bytes) -> Blocks:
     return Blocks(lines + fence, fences, bool(fence))
 
 
-class Task(NamedTuple):
+class Checkbox(NamedTuple):
     """One item of the task list."""
 
     text: str
@@ -121,10 +121,10 @@ class Progress(NamedTuple):
     """The first of these numbers, or 0."""
     headings: Sequence[tuple[Line, int, str]]
     """With level and title."""
-    tasks: tuple[Task, ...]
-    elsewhere: tuple[Task, ...]
+    tasks: tuple[Checkbox, ...]
+    elsewhere: tuple[Checkbox, ...]
     """Checkboxes outside of the task list; an agent may move what is done to a section of its own."""
-    open: tuple[Task, ...]
+    open: tuple[Checkbox, ...]
     """The tasks that are not ticked."""
     unclosed: bool
     """A code fence is never closed, and therefore counts as text."""
@@ -153,10 +153,10 @@ def said_on(line: Line) -> str:
 @functools.lru_cache(maxsize=4)  # of one text it is asked again and again
 def parse(text: bytes) -> Progress:
     """What `text` says; any bytes are a progress file."""
-    lines, _, unclosed = blocks(text)
+    lines, _, unclosed = split_blocks(text)
     words: dict[str, list[Line]] = {}
     headings: list[tuple[Line, int, str]] = []
-    items: list[tuple[str, Task]] = []
+    items: list[tuple[str, Checkbox]] = []
     """The checkboxes, each with the beginning of the innermost title around it that is one of `_LISTS`."""
     around, listed = [(0, "")], ""
     is_head, is_below_done = True, False
@@ -164,7 +164,7 @@ def parse(text: bytes) -> Progress:
         name = ""
         if item := _TASK.fullmatch(line.body):
             what = item[2].decode(errors="surrogateescape").strip()
-            items.append((around[-1][1], Task(what, item[1].decode(), line)))
+            items.append((around[-1][1], Checkbox(what, item[1].decode(), line)))
         elif heading := _HEADING.fullmatch(line.body):
             level, title = len(heading[1]), heading[2].decode(errors="replace").strip(" \t*_#")
             headings.append((line, level, title))
@@ -207,7 +207,7 @@ def parse(text: bytes) -> Progress:
     )
 
 
-def vanished(before: Progress, after: Progress) -> tuple[Task, ...]:
+def vanished_tasks(before: Progress, after: Progress) -> tuple[Checkbox, ...]:
     """The tasks that were open and are now neither open nor ticked anywhere.
 
     A longer text or other markup is the same task; the longest names are settled first.
@@ -225,5 +225,5 @@ def vanished(before: Progress, after: Progress) -> tuple[Task, ...]:
     return tuple(task for task in before.open if task in missing)
 
 
-def _gist(task: Task) -> str:
+def _gist(task: Checkbox) -> str:
     return re.sub(r"[\W_]+", " ", task.text).casefold().strip() or task.text

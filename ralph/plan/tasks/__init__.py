@@ -1,5 +1,29 @@
 """The tasks of a progress file, for --strict."""
 
-from ralph.plan.tasks.reading import STATUSES, WHOLE, Note, Task, find, lines, new_id, problems, read, select, stuck
+from ralph.plan.tasks.reading import (
+    STATUSES,
+    WHOLE,
+    Note,
+    Task,
+    find_problems,
+    find_task,
+    new_id,
+    read_tasks,
+    select_next,
+    task_lines,
+    why_stuck,
+)
 
-__all__ = ["STATUSES", "WHOLE", "Note", "Task", "find", "lines", "new_id", "problems", "read", "select", "stuck"]
+__all__ = [
+    "STATUSES",
+    "WHOLE",
+    "Note",
+    "Task",
+    "find_problems",
+    "find_task",
+    "new_id",
+    "read_tasks",
+    "select_next",
+    "task_lines",
+    "why_stuck",
+]

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from ralph.plan.progress import encoded, harmless, insert, spliced
-from ralph.plan.tasks import Task, find, new_id, read
-from ralph.words import one_line, stamp
+from ralph.plan.progress import encode_text, insert_lines, splice, without_control_characters
+from ralph.plan.tasks import Task, find_task, new_id, read_tasks
+from ralph.words import one_line, timestamp
 
 _LONGEST = 5_000
 """Characters of a note: a reviewer's whole word, and of a check's output the lines that `CommandRun.why` leaves."""
@@ -19,7 +19,7 @@ BY_AGENT = "by the agent: "
 _OF_EVIDENCE = ("begun", "held", "cannot run", "claimed", "note")
 
 
-def marked(text: bytes, mark: str, *ids: str, note: str = "", why: str = "", gone: Sequence[str] = ()) -> bytes:
+def with_mark(text: bytes, mark: str, *ids: str, note: str = "", why: str = "", gone: Sequence[str] = ()) -> bytes:
     """The same with this mark for the tasks of these ids, and a note of that name below the first of them.
 
     It is one line in which nothing means anything. Notes go that hold no more: of what is done all that say how it
@@ -27,14 +27,16 @@ def marked(text: bytes, mark: str, *ids: str, note: str = "", why: str = "", gon
     """
     gone = _OF_ATTEMPTS if mark == "x" else ("blocked", note, *gone)
     changes = []
-    for task in read(text):
+    for task in read_tasks(text):
         if task.id and task.id in ids:
             at = text.index(b"[", task.line.start) + 1
             changes.append((at, at + 1, mark.encode()))
             changes += [(one.line.start, one.line.end, b"") for one in task.notes if one.name in gone]
-    text = spliced(text, changes)
+    text = splice(text, changes)
     return (
-        _with_notes(text, ids[0], [(note, one_line(harmless(why), _LONGEST) or "no reason was given")])
+        _with_notes(
+            text, ids[0], [(note, one_line(without_control_characters(why), _LONGEST) or "no reason was given")]
+        )
         if note
         else text
     )
@@ -42,24 +44,24 @@ def marked(text: bytes, mark: str, *ids: str, note: str = "", why: str = "", gon
 
 def _with_notes(text: bytes, task_id: str, notes: Sequence[tuple[str, str]]) -> bytes:
     """The same with these notes, each a name and what it says, as the last ones of the task."""
-    if not (task := find(read(text), task_id)):
+    if not (task := find_task(read_tasks(text), task_id)):
         return text
     last = task.notes[-1].line if task.notes else task.line
     indent = last.body[: -len(last.body.lstrip())] + b"  " * (not task.notes)
     goes_on = next(_GOES_ON.finditer(text, last.end))
-    return insert(text, goes_on.end(), [indent + encoded(f"- {name}: {said}") for name, said in notes])
+    return insert_lines(text, goes_on.end(), [indent + encode_text(f"- {name}: {said}") for name, said in notes])
 
 
 def with_evidence(text: bytes, task_id: str, notes: Sequence[tuple[str, str]]) -> bytes:
     """The same with these notes in place of all that say what the checks of the task said, and who claimed it."""
-    task = find(read(text), task_id)
+    task = find_task(read_tasks(text), task_id)
     gone = [(one.line.start, one.line.end, b"") for one in task.notes if one.name in _OF_EVIDENCE] if task else []
-    return _with_notes(spliced(text, gone), task_id, notes)
+    return _with_notes(splice(text, gone), task_id, notes)
 
 
-def begun(text: bytes, task_id: str, notes: Sequence[tuple[str, str]]) -> bytes:
+def with_task_begun(text: bytes, task_id: str, notes: Sequence[tuple[str, str]]) -> bytes:
     """The same with the task in progress, and with these notes where its checks were looked at now."""
-    text = marked(text, "~", task_id)
+    text = with_mark(text, "~", task_id)
     return with_evidence(text, task_id, notes) if notes else text
 
 
@@ -73,66 +75,66 @@ def with_failure(text: bytes, task_id: str, why: str, most: int | None = None, *
 
     A claim that nothing proved is forgotten, unless that is the failure.
     """
-    if (task := find(read(text), task_id)) is None:
+    if (task := find_task(read_tasks(text), task_id)) is None:
         return text
     tries = task.tries + 1
-    when = stamp()
+    when = timestamp()
     gone = () if is_claimed else ("claimed",)
-    text = marked(text, " ", task_id, note=f"failed: {when} try {tries}", why=why, gone=gone)
+    text = with_mark(text, " ", task_id, note=f"failed: {when} try {tries}", why=why, gone=gone)
     if task.has_more_tries(most):
         return text
     reason = why.partition("\n")[0]
-    return marked(text, "!", task_id, note="blocked", why=f"given up after try {tries}: {reason}")
+    return with_mark(text, "!", task_id, note="blocked", why=f"given up after try {tries}: {reason}")
 
 
-def unticked(text: bytes, broken: Mapping[str, str]) -> bytes:
+def with_broken_tasks(text: bytes, broken: Mapping[str, str]) -> bytes:
     """The same with these tasks to be done again, each with why, and those that they had completed."""
     for task_id, why in broken.items():
-        task = find(read(text), task_id)
-        text = marked(text, " ", *(one.id for one in task.above if one.mark == "x") if task else ())
+        task = find_task(read_tasks(text), task_id)
+        text = with_mark(text, " ", *(one.id for one in task.above if one.mark == "x") if task else ())
         text = with_failure(text, task_id, why)
     return text
 
 
-def passed(text: bytes, *ids: str, note: str = "", why: str = "") -> bytes:
+def with_task_done(text: bytes, *ids: str, note: str = "", why: str = "") -> bytes:
     """The same with these tasks ticked; and open once more, twice at most, what agents blocked: it may need them."""
-    text = marked(text, "x", *ids, note=note, why=why)
-    for task in read(text) if BY_AGENT.encode() in text else ():
-        said = "".join(task.said("blocked"))
-        if task.mark == "!" and said.startswith(BY_AGENT) and len(task.said("reopened")) < 2:
-            text = marked(text, " ", task.id, note=f"reopened: {stamp()}", why=f"it was blocked {said}")
+    text = with_mark(text, "x", *ids, note=note, why=why)
+    for task in read_tasks(text) if BY_AGENT.encode() in text else ():
+        said = "".join(task.note_values("blocked"))
+        if task.mark == "!" and said.startswith(BY_AGENT) and len(task.note_values("reopened")) < 2:
+            text = with_mark(text, " ", task.id, note=f"reopened: {timestamp()}", why=f"it was blocked {said}")
     return text
 
 
 def put_down(text: bytes, *but: str) -> bytes:
     """The same with nothing in progress but these: what was, waits again."""
-    going = [task.id for task in read(text) if task.mark == "~" and task.id not in but]
-    return marked(text, " ", *going)
+    going = [task.id for task in read_tasks(text) if task.mark == "~" and task.id not in but]
+    return with_mark(text, " ", *going)
 
 
 def with_ids(text: bytes) -> bytes:
     """The same with an id for every task that had none, from its own words."""
-    listed = read(text)
+    listed = read_tasks(text)
     changes = []
     taken = [task.id for task in listed]
     for task in listed:
         if not task.id:
             taken.append(new_id(task.text, taken))
             at = text.index(b"]", task.line.start) + 1
-            changes.append((at, at, encoded(f" {taken[-1]}:")))
-    return spliced(text, changes)
+            changes.append((at, at, encode_text(f" {taken[-1]}:")))
+    return splice(text, changes)
 
 
-def tidied(text: bytes, *but: str) -> bytes:
+def with_tidy_list(text: bytes, *but: str) -> bytes:
     """The same with an id for each task, none in progress but these, and ticks where all subtasks have one."""
     text = put_down(with_ids(text), *but)
-    done = [task.id for task in read(text) if task.done and task.mark != "x"]
-    return marked(text, "x", *done)
+    done = [task.id for task in read_tasks(text) if task.done and task.mark != "x"]
+    return with_mark(text, "x", *done)
 
 
-def planned(before: bytes, text: bytes) -> bytes:
+def without_new_ticks(before: bytes, text: bytes) -> bytes:
     """The same after planning: without the ticks that it made, since nobody has checked anything."""
-    text = tidied(text)
-    known = {(one.id, one.text) for one in read(tidied(before)) if one.mark == "x"}
-    new = [one.id for one in read(text) if one.mark == "x" and (one.id, one.text) not in known]
-    return marked(text, " ", *new)
+    text = with_tidy_list(text)
+    known = {(one.id, one.text) for one in read_tasks(with_tidy_list(before)) if one.mark == "x"}
+    new = [one.id for one in read_tasks(text) if one.mark == "x" and (one.id, one.text) not in known]
+    return with_mark(text, " ", *new)

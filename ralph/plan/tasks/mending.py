@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ralph.plan import progress
-from ralph.plan.tasks import Task, lines, read
+from ralph.plan.tasks import Task, read_tasks, task_lines
 
 _OURS = ("progress", "status", "task", "verification")
 _STOPS = ("RALPH_STOP", "RALPH_BLOCKED")
@@ -25,21 +25,21 @@ class Mended(NamedTuple):
     """The same counted: so many ticks and checks; 0 stands for what has no number."""
 
 
-def mend(before: bytes, after: bytes) -> Mended:
+def mend_list(before: bytes, after: bytes) -> Mended:
     """The text `after` with what is ralph's alone as it is in `before`, but for a new RALPH_STOP or RALPH_BLOCKED."""
     wanted = _meaning(before)
     left = _meaning(after)
     if left == wanted:
         return Mended(after)
-    known = {said for task in read(before) for said in (task.id, task.text) if said}
-    new = [task for task in read(after) if task.id not in known and task.text not in known]
+    known = {said for task in read_tasks(before) for said in (task.id, task.text) if said}
+    new = [task for task in read_tasks(after) if task.id not in known and task.text not in known]
     text = _with_stops(before, after)
     for quote in (b"", b"> ") if after.strip() else ():  # quoted, nothing means anything
         merged = _with_stops(_merged(before, after, new, quote), after)
         if _meaning(merged) == wanted:
             text = merged
             break
-    free = {*wanted, *lines(new)}
+    free = {*wanted, *task_lines(new)}
     what = [f"{_quoted(line)} added" for line in left if line not in free]
     what += [f"{_quoted(line)} removed" for line in wanted if line not in left]
     return Mended(text, tuple(what[:40]), _kinds(before, after) if what else {})
@@ -47,9 +47,9 @@ def mend(before: bytes, after: bytes) -> Mended:
 
 def _kinds(before: bytes, after: bytes) -> dict[str, int]:
     """What is not as it was, counted."""
-    was, now = ({task.id or task.text: task for task in read(text)} for text in (before, after))
+    was, now = ({task.id or task.text: task for task in read_tasks(text)} for text in (before, after))
     both = [(task, now[name]) for name, task in was.items() if name in now]
-    checks = [[set(task.said("verify")) for task in pair] for pair in both]
+    checks = [[set(task.note_values("verify")) for task in pair] for pair in both]
     counts = {
         "tick": sum(one.mark != other.mark for one, other in both),
         "check": sum(len(one ^ other) - min(len(one - other), len(other - one)) for one, other in checks),
@@ -72,7 +72,7 @@ def _meaning(text: bytes) -> list[bytes]:
     for title, _, section in _sections(text):
         if title.startswith("verification"):
             said += [line.strip() for line in section.splitlines() if line.strip()]
-    return said + lines(read(text))
+    return said + task_lines(read_tasks(text))
 
 
 def _sections(text: bytes) -> Iterator[tuple[str, bool, bytes]]:
@@ -97,7 +97,7 @@ def _merged(before: bytes, after: bytes, new: Sequence[Task], quote: bytes) -> b
         if title not in ours and not title.startswith(_OURS):
             parts.append(quote.join(section.splitlines(keepends=True)))
     text = b"".join(part if part.endswith(b"\n") else part + b"\n" for part in parts)
-    return progress.with_lines(text, "Proposed", [line.replace(b"- [x]", b"- [ ]", 1) for line in lines(new)])
+    return progress.with_lines(text, "Proposed", [line.replace(b"- [x]", b"- [ ]", 1) for line in task_lines(new)])
 
 
 def _with_stops(text: bytes, after: bytes) -> bytes:

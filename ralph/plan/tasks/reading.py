@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
 
-from ralph.plan.progress import Line, blocks, encoded, parse
-from ralph.words import named, shortened
+from ralph.plan.progress import Line, encode_text, parse, split_blocks
+from ralph.words import join_names, shorten
 
 _BULLET = rb"([ \t]*)(?:[-*+]|\d{1,9}[.)])[ \t]"
 _ITEM = re.compile(_BULLET)
@@ -54,7 +54,7 @@ class Task:
     above: tuple["Task", ...] = field(default=(), compare=False, repr=False)
     """Those that it is a part of, innermost first."""
 
-    def said(self, name: str) -> list[str]:
+    def note_values(self, name: str) -> list[str]:
         """What its metadata of this name says, oldest first."""
         return [note.value for note in self.notes if note.name == name and note.value]
 
@@ -63,23 +63,23 @@ class Task:
         """Whether it is ticked, or everything below it is and nothing more is asked for."""
         if self.mark == "x" or not self.subtasks:
             return self.mark == "x"
-        return all(task.done for task in self.subtasks) and not self.said("verify")
+        return all(task.done for task in self.subtasks) and not self.note_values("verify")
 
     @property
     def after(self) -> list[str]:
         """The ids of what it waits for."""
-        return re.findall(r"[^\s,`]+", " ".join(self.said("after")))
+        return re.findall(r"[^\s,`]+", " ".join(self.note_values("after")))
 
     @property
     def priority(self) -> int | None:
         """The lower, the sooner."""
-        first = next(iter(self.said("priority")), "")
+        first = next(iter(self.note_values("priority")), "")
         return int(first) if WHOLE.fullmatch(first) else None
 
     @property
     def tries(self) -> int:
         """How often it failed."""
-        return len(self.said("failed"))
+        return len(self.note_values("failed"))
 
     def has_more_tries(self, most: int | None) -> bool:
         """Whether it may be tried again after one more failure, where it gets at most so many tries."""
@@ -102,7 +102,7 @@ class Task:
 
 
 @functools.lru_cache(maxsize=4)  # of one text it is asked again and again
-def read(text: bytes) -> tuple[Task, ...]:
+def read_tasks(text: bytes) -> tuple[Task, ...]:
     """The tasks of the task list, subtasks behind their task; the very checkboxes `progress.parse` counts."""
     now = parse(text)
     listed = {task.line.start: task for task in now.tasks}
@@ -110,7 +110,7 @@ def read(text: bytes) -> tuple[Task, ...]:
     found: list[Task] = []
     around: list[tuple[int, Task | None]] = [(-1, None)]
     """The open list items: the column, and the innermost task that each belongs to."""
-    for line in blocks(text).lines:
+    for line in split_blocks(text).lines:
         if line in headings:
             del around[1:]
         if not (bullet := _ITEM.match(line.body)):
@@ -140,7 +140,7 @@ def read(text: bytes) -> tuple[Task, ...]:
     return tuple(found)
 
 
-def lines(tasks: Sequence[Task]) -> list[bytes]:
+def task_lines(tasks: Sequence[Task]) -> list[bytes]:
     """The lines of these tasks in a list, with what belongs to each nested below."""
     said = []
     for task in tasks:
@@ -148,7 +148,7 @@ def lines(tasks: Sequence[Task]) -> list[bytes]:
         name = f"{task.id}: " if task.id else ""
         said.append(f"{indent}- [{task.mark}] {name}{task.text}")
         said += [f"{indent}  - {note.name}: {note.value}" for note in task.notes]
-    return [encoded(line) for line in said]
+    return [encode_text(line) for line in said]
 
 
 def new_id(text: str, taken: Iterable[str]) -> str:
@@ -160,18 +160,20 @@ def new_id(text: str, taken: Iterable[str]) -> str:
     return next(name for name in itertools.chain([base], numbered) if name not in used)
 
 
-def find(tasks: Sequence[Task], task_id: str | None) -> Task | None:
+def find_task(tasks: Sequence[Task], task_id: str | None) -> Task | None:
     """The task of this id."""
     return next((task for task in tasks if task.id == task_id), None)
 
 
-def select(tasks: Sequence[Task], alone: str | None = None, crashes: Mapping[str, int] | None = None) -> Task | None:
+def select_next(
+    tasks: Sequence[Task], alone: str | None = None, crashes: Mapping[str, int] | None = None
+) -> Task | None:
     """What to do next: pending, nothing it comes after is open; by priority, then fewest tries, then order.
 
     Of all, or of this one alone. Last what was blocked before, and that at which agents failed outright twice.
     """
     ready = [task for task, waits_for in _to_do(tasks) if not waits_for and alone in (None, task.id)]
-    waits = {task.id: len(task.said("reopened")) + (crashes or {}).get(task.id, 0) // 2 for task in ready}
+    waits = {task.id: len(task.note_values("reopened")) + (crashes or {}).get(task.id, 0) // 2 for task in ready}
     return min(ready, key=lambda task: (waits[task.id], *_urgency(task)), default=None)
 
 
@@ -189,26 +191,26 @@ def _to_do(tasks: Sequence[Task]) -> Iterator[tuple[Task, list[str]]]:
             yield task, after + [part.id for part in task.subtasks if not part.done]
 
 
-def stuck(tasks: Sequence[Task], alone: str | None = None) -> str:
+def why_stuck(tasks: Sequence[Task], alone: str | None = None) -> str:
     """For a person: what is blocked, and what waits for what; empty when one can be begun, or all is done.
 
     Of all, or of this one alone.
     """
     if not tasks:
         return "there is no task in the list; write some, or let ralph PLAN plan --strict do it"
-    if select(tasks, alone):
+    if select_next(tasks, alone):
         return ""
-    if alone and not find(tasks, alone):
+    if alone and not find_task(tasks, alone):
         return f"there is no task {alone} in the list"
     blocked = [task for task in tasks if task.mark == "!"]
-    said = [": ".join([f"{task.id} is blocked", *task.said("blocked")]) for task in blocked]
+    said = [": ".join([f"{task.id} is blocked", *task.note_values("blocked")]) for task in blocked]
     for task, waits_for in _to_do(tasks):
         if alone in (None, task.id):
             said.append(f"{task.id} waits for {', '.join(dict.fromkeys(waits_for))}")
-    return shortened("; ".join(said), 500)
+    return shorten("; ".join(said), 500)
 
 
-def problems(tasks: Sequence[Task]) -> list[str]:
+def find_problems(tasks: Sequence[Task]) -> list[str]:
     """Why it cannot be worked on: one message each, with its line; none when every task can be reached.
 
     Tasks that wait for each other, one ring of them, are told once each has an id of its own and all that is waited for
@@ -229,6 +231,6 @@ def problems(tasks: Sequence[Task]) -> list[str]:
         order.prepare()
     except CycleError as error:
         around = [task for task in tasks if task.id in error.args[1]]
-        names = named([task.id for task in around])
+        names = join_names([task.id for task in around])
         return wrong or [f"line {around[0].number}: these tasks wait for each other: {names}"]
     return wrong

@@ -1,8 +1,8 @@
-"""The keeper: the process below which everything runs that is not ralph's own, and which ends all of it.
+"""The supervisor: the process below which everything runs that is not ralph's own, and which ends all of it.
 
-On Linux whatever loses its parent becomes the keeper's child, so descent alone finds the agent's processes, however
+On Linux whatever loses its parent becomes the supervisor's child, so descent alone finds the agent's processes, however
 they hide, and nobody else's. When ralph's end of the link closes, ralph is done, or dead by whatever means, kill -9
-included: then the keeper ends everything, and holds ralph's lock until that is done.
+included: then the supervisor ends everything, and holds ralph's lock until that is done.
 """
 
 import contextlib
@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from ralph.errors import RalphError
-from ralph.files import told
+from ralph.files import os_errors_as_ralph_errors
 from ralph.process import signals
-from ralph.process.programs import LINUX, Patience, Tree, end_strays, start
+from ralph.process.programs import LINUX, Patience, Tree, end_strays, spawn
 
-_LOOK_S = 3600.0 if LINUX else 2.0  # where orphans do not become the keeper's, it has to have seen them in time
+_LOOK_S = 3600.0 if LINUX else 2.0  # where orphans do not become the supervisor's, it has to have seen them in time
 _GONE = (EOFError, pickle.UnpicklingError)  # the latter in the middle of a word
 _CHUNK = 1 << 16
 
@@ -33,7 +33,7 @@ Over = Callable[[float, float, int], bool]
 """Whether it has to end now, by its seconds of silence and of life, and by the bytes that it printed."""
 
 
-class Job(NamedTuple):
+class Command(NamedTuple):
     """What to run, where its output shall go, and the file that it reads as its standard input."""
 
     argv: list[str]
@@ -59,8 +59,8 @@ class Ended(NamedTuple):
     """Command lines of what could not be ended."""
 
 
-class Keeper:
-    """Ralph's end of the link. The keeper starts when this is made, which has to be before the first thread.
+class Supervisor:
+    """Ralph's end of the link. The supervisor starts when this is made, which has to be before the first thread.
 
     `mark` is the RALPH_RUN_ID of what it will run, and `folder` takes a traceback of its own. It shares the descriptor
     `lock`, and does `at_last` when all is ended and ralph is gone.
@@ -68,13 +68,13 @@ class Keeper:
 
     def __init__(self, mark: str, patience: Patience, folder: Path, lock: int, at_last: Callable[[], None]) -> None:
         assert threading.active_count() == 1, "a fork copies the locks that other threads hold, and not the threads"
-        self.mark, self._patience, self._errors = mark, patience, folder / f"keeper-{mark}.txt"
+        self.mark, self._patience, self._errors = mark, patience, folder / f"supervisor-{mark}.txt"
         (its_reads, writes), (reads, its_writes) = os.pipe(), os.pipe()
         self._pid = os.fork()
         if not self._pid:
             try:
-                _settle_down({its_reads, its_writes, lock})
-                _Keeping(its_reads, its_writes, patience).keep()
+                _daemonize({its_reads, its_writes, lock})
+                _SupervisorProcess(its_reads, its_writes, patience).serve()
                 at_last()
             except BaseException:  # noqa: BLE001 - nobody else could tell
                 with contextlib.suppress(OSError), self._errors.open("w") as sys.stderr:
@@ -85,20 +85,20 @@ class Keeper:
         os.close(its_writes)
         self._reads, self._writes = _reader(reads), writes
 
-    def run(self, job: Job, hear: Hear, over: Over, clock: Callable[[], float]) -> Ended:
+    def run(self, job: Command, hear: Hear, over: Over, clock: Callable[[], float]) -> Ended:
         """Runs it to its end, or until it is `over`, and ends everything that it started.
 
         What it prints goes to files, never to a pipe: there the real agent loses what is not read in time (measured),
         and a process left behind would hold the other end. Raises RalphError when the files cannot be written, and
-        without a keeper.
+        without a supervisor.
         """
-        with told(job.output, "written"):
+        with os_errors_as_ralph_errors(job.output, "written"):
             output, errors = io.FileIO(job.output, "w+"), io.FileIO(job.errors, "w+")
         _send(self._writes, job)
         began = heard_at = clock()
         has_news = is_over = has_ended = False
         try:
-            while not has_ended or (has_news and not signals.impatient()):
+            while not has_ended or (has_news and not signals.is_impatient()):
                 has_ended = signals.wait(0.0 if has_news else 0.2, self._reads)
                 now = clock()  # before it looks: what is late by then would have been heard
                 news = output.read(_CHUNK), errors.read(_CHUNK)
@@ -108,7 +108,7 @@ class Keeper:
                 if not is_over and over(now - heard_at, now - began, output.tell() + errors.tell()):
                     is_over = True  # which is asked a last time when it has ended
                     _send(self._writes, None)
-                if signals.impatient():
+                if signals.is_impatient():
                     os.kill(self._pid, signal.SIGQUIT)  # it then waits for nothing any more
         finally:
             output.close()
@@ -124,7 +124,7 @@ class Keeper:
             return ended
         end_strays(self.mark, self._patience)  # nobody knows any more who descends from whom, but it carries the mark
         how = f"failed, see {self._errors}" if self._errors.exists() else "was killed"
-        what = f"the keeper {how}: the process of ralph's below which all runs"
+        what = f"the supervisor {how}: the process of ralph's below which all runs"
         raise RalphError(what, 1, fix="start ralph again")
 
     def dismiss(self) -> None:
@@ -142,7 +142,7 @@ def _reader(reads: int) -> IO[bytes]:
     return io.BufferedReader(io.FileIO(reads), 1)  # with room for more it would read ahead, unseen by `wait`
 
 
-def _settle_down(kept: set[int]) -> None:
+def _daemonize(kept: set[int]) -> None:
     """Leaves behind ralph's session, so that no terminal's and no group's signal gets here, and all but these files."""
     os.setsid()
     for fd in set(map(int, os.listdir("/dev/fd"))) - kept:  # noqa: PTH208 - numbers are wanted
@@ -150,32 +150,32 @@ def _settle_down(kept: set[int]) -> None:
             os.close(fd)
     for _ in range(3):
         os.open(os.devnull, os.O_RDWR)  # 0, 1 and 2 again: nothing else shall get these numbers
-    signals.install()
+    signals.install_handlers()
     if LINUX:
         ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER, prctl(2)
 
 
-class _Keeping:
-    """The keeper's end: one job at a time."""
+class _SupervisorProcess:
+    """The supervisor's end: one job at a time."""
 
     def __init__(self, reads: int, writes: int, patience: Patience) -> None:
         self._reads, self._writes, self._patience = _reader(reads), writes, patience
         self._codes = dict[int, int]()  # of its children that have ended
         self._tree = Tree(lambda _, parent: parent == os.getpid(), self._is_childless if LINUX else None)
 
-    def keep(self) -> None:
+    def serve(self) -> None:
         """Runs what ralph says until it is gone."""
         with contextlib.suppress(*_GONE):
             while True:
                 if job := pickle.load(self._reads):  # noqa: S301 - its own other half
                     _send(self._writes, self._run(job))  # else it shall end one that has left by itself
 
-    def _run(self, job: Job) -> Ended:
+    def _run(self, job: Command) -> Ended:
         """What became of it, when all has ended: it is asked to once ralph says something, or is gone."""
         self._codes.clear()
         try:
             with job.prompt.open("rb") as given, job.output.open("ab") as out, job.errors.open("ab") as errors:
-                pid = start(job.argv, job.env, [given.fileno(), out.fileno(), errors.fileno()])
+                pid = spawn(job.argv, job.env, [given.fileno(), out.fileno(), errors.fileno()])
         except OSError as error:
             return Ended(code=-signal.SIGKILL, unstarted=str(error.strerror))
         while self._runs(pid) and not signals.wait(_LOOK_S, self._reads):
@@ -183,8 +183,8 @@ class _Keeping:
                 self._tree.look()
         deadline = time.monotonic() + self._patience.interrupt_s
         if self._runs(pid):  # only SIGINT makes the real agent report its cost (measured)
-            signals.send(os.killpg, pid, signal.SIGINT)
-        while self._runs(pid) and time.monotonic() < deadline and not signals.impatient():
+            signals.send_signal(os.killpg, pid, signal.SIGINT)
+        while self._runs(pid) and time.monotonic() < deadline and not signals.is_impatient():
             signals.wait(0.02)
         left_over, survivors = self._tree.end(self._patience, but=pid)
         return Ended(self._codes.get(pid, -signal.SIGKILL), left_over=left_over, survivors=survivors)

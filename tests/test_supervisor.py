@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from offspring import Offspring, keeper_of
+from offspring import Offspring, supervisor_of
 from ralph_driver import UNHURRIED, Mailbox, Project, alive, eventually, executable, is_free, paced, state
 from stories import Agent, hangs, ignores, marks, prints, raw, runs, says, starts, step, tries, waits_for, writes
 from test_signals import BUILD, DONE, LOCKED, goes_on, start
@@ -56,7 +56,7 @@ def test_where_there_is_only_ps_what_was_seen_is_ended(project: Project, agent: 
     agent.story(step(*both, marks("on"), waits_for("go"), ticks="all"))
     run = project.start(*BUILD, "--max-iterations", "1", prefix=["env"], command=(sys.executable, "-P", "-c", PS))
     eventually(lambda: agent.reached("on") and offspring.alive() == ["hidden", "orphan"])
-    ps = ["ps", "--ppid", str(keeper_of(run.pid)), "-o", "comm="]
+    ps = ["ps", "--ppid", str(supervisor_of(run.pid)), "-o", "comm="]
 
     def looks() -> bool:
         return "ps" in subprocess.run(ps, check=False, capture_output=True, text=True).stdout.split()
@@ -111,7 +111,7 @@ def test_what_a_shell_or_a_notify_script_started_is_not_the_agents_and_nobody_bu
 # Deaths.
 
 
-def test_when_ralph_or_its_keeper_is_killed_the_other_ends_everything_and_holds_the_lock_until_then(
+def test_when_ralph_or_its_supervisor_is_killed_the_other_ends_everything_and_holds_the_lock_until_then(
     project: Project, agent: Agent, offspring: Offspring
 ) -> None:
     """Killed at once: what of the agent's has no parent, no environment and no session left is known all the same."""
@@ -128,10 +128,10 @@ def test_when_ralph_or_its_keeper_is_killed_the_other_ends_everything_and_holds_
     assert not list(Path(project.env["TMPDIR"]).iterdir()), "its litter"
     run = start(project, agent, tool, hidden)
     eventually(lambda: offspring.alive() == ["hidden", "tool"])
-    os.kill(keeper_of(run.pid), signal.SIGKILL)
+    os.kill(supervisor_of(run.pid), signal.SIGKILL)
     ended = run.wait()
     assert (ended.code, offspring.alive(), alive(agent.calls[-1].pid)) == (1, [], False), ended.text
-    assert "the keeper was killed" in ended.stderr
+    assert "the supervisor was killed" in ended.stderr
     assert not [word for word in ("cannot be started", "Traceback") if word in ended.text]
     goes_on(project)
 
@@ -145,7 +145,7 @@ def without(module: str, name: str) -> tuple[str, ...]:
     return (sys.executable, "-P", "-c", breaks)
 
 
-def test_an_error_of_ralphs_own_or_its_keepers_leaves_nothing_running_and_is_told(
+def test_an_error_of_ralphs_own_or_its_supervisors_leaves_nothing_running_and_is_told(
     project: Project, agent: Agent, offspring: Offspring
 ) -> None:
     mailbox = Mailbox(project)
@@ -156,8 +156,8 @@ def test_an_error_of_ralphs_own_or_its_keepers_leaves_nothing_running_and_is_tol
     assert (ended.code, offspring.alive(), alive(agent.calls[0].pid)) == (1, [], False), ended.text
     assert ended.stderr.endswith("TypeError: 'NoneType' object is not callable\n")
     assert "Ralph Blocked" in mailbox.titles[-1]
-    ended = project.build(command=without("ralph.process.keeper", "start"))
-    (told,) = project.state.glob("ralph/*/keeper-*.txt")
-    assert (ended.code, f"ralph: the keeper failed, see {told}" in ended.stderr) == (1, True), ended.text
+    ended = project.build(command=without("ralph.process.supervisor", "spawn"))
+    (told,) = project.state.glob("ralph/*/supervisor-*.txt")
+    assert (ended.code, f"ralph: the supervisor failed, see {told}" in ended.stderr) == (1, True), ended.text
     assert "TypeError: 'NoneType' object is not callable" in told.read_text()
     goes_on(project)
