@@ -106,10 +106,10 @@ def _verb(name: str, where: str, meaning: str, *params: click.Parameter, **more:
     """The verb of that name, which loads its function. With the options of a run that gets what they ask."""
     module, _, function = where.rpartition(".")
 
-    def call(**said: Any) -> Any:
-        if "requirements" in said:
-            said = {"asked": options.asked(said, *click.get_current_context().obj)}
-        return getattr(import_module(module), function)(**said)
+    def call(**given: Any) -> Any:
+        if "requirements" in given:
+            given = {"asked": options.asked(given, *click.get_current_context().obj)}
+        return getattr(import_module(module), function)(**given)
 
     return click.Command(name, params=[*params, _FOLDER], help=meaning, callback=call, **more)
 

@@ -50,12 +50,12 @@ LINES = {
 
 
 def test_a_line_is_read_as_people_write_it() -> None:
-    assert {line: parse_criterion(line).said for line in LINES} == LINES
+    assert {line: parse_criterion(line).fields for line in LINES} == LINES
     assert (
-        parse_criterion('agent-browser: click "Save - all" - a - b').said["command"]
+        parse_criterion('agent-browser: click "Save - all" - a - b').fields["command"]
         == "agent-browser click 'Save - all'"
     )
-    assert parse_criterion("agent-browser: fill '#a' '' — it's done").said["command"] == "agent-browser fill '#a' ''"
+    assert parse_criterion("agent-browser: fill '#a' '' — it's done").fields["command"] == "agent-browser fill '#a' ''"
     assert checked("The  code is clean") == CommandRun(0, "not machine-checked, nobody looked: The code is clean")
 
 

@@ -73,7 +73,7 @@ class Agent(NamedTuple):
 
         `file` holds the prompt, and `mcp` says, in JSON, which server of tools it gets.
         """
-        said: dict[str, object] = {
+        option_values: dict[str, object] = {
             "model": settings.model,
             "effort": settings.effort,
             "deny": ",".join(denied.deny_rules(settings.deny)) if settings.deny else None,
@@ -81,11 +81,11 @@ class Agent(NamedTuple):
         }
         tools = self.tools(settings)
         if tools is not None:
-            said["tools"] = ",".join(tools)
+            option_values["tools"] = ",".join(tools)
         env = {**self.env, **(self.mcp_env if mcp else {})}
         if settings.effort == "none" and self.no_effort:
             env |= self.no_effort
-            del said["effort"]
+            del option_values["effort"]
         words = list(settings.wrap or ())
         if env:
             words += ["env", *(f"{name}={value}" for name, value in env.items())]
@@ -95,8 +95,8 @@ class Agent(NamedTuple):
         else:
             words, given = [*words, *self.run], self.prompt
             cost = None if budget_usd is None else f"{budget_usd:.6f}"
-            said |= {"max_turns": settings.max_turns, "max_context": settings.max_context, "max_cost": cost}
-        for name, value in said.items():
+            option_values |= {"max_turns": settings.max_turns, "max_context": settings.max_context, "max_cost": cost}
+        for name, value in option_values.items():
             if value is not None:
                 words += [word.replace("{}", str(value)) for word in self.flags.get(name, ())]
         return [*words, *self.arguments, *(word.replace("{file}", file).replace("{}", prompt) for word in given)]
@@ -113,12 +113,14 @@ class Agent(NamedTuple):
         tools = self.tools(settings)
         return tools is None or any(name.startswith("Bash") for name in tools)
 
-    def rule(self, said: str, kind: str = "", status: object = "", *, code: int = 0, stderr: str = "") -> Rule | None:
+    def rule(
+        self, message: str, kind: str = "", status: object = "", *, code: int = 0, stderr: str = ""
+    ) -> Rule | None:
         """What an error of it means, the first that fits; None when none does, and it is a failure of the iteration."""
-        text = said.strip().translate({0x2019: "'", 0xA0: " ", 0x202F: " "})
-        told = (kind, str(status or ""), str(code), text, stderr)
+        text = message.strip().translate({0x2019: "'", 0xA0: " ", 0x202F: " "})
+        parts = (kind, str(status or ""), str(code), text, stderr)
         for rule in self.errors:
-            for pattern, of in zip(rule[2:], told, strict=True):
+            for pattern, of in zip(rule[2:], parts, strict=True):
                 if pattern and re.match("(?im)" + pattern.replace("\n", ""), of):
                     return rule
         return None
@@ -151,7 +153,7 @@ def choose_agents(settings: Settings, arguments: Sequence[str] = ()) -> list[Age
     problems: list[RalphError] = []
     for agent in agents:
         for name in _TOLD:
-            given, flag = settings.said.get(name), "max_cost" if name in _COSTS else name
+            given, flag = settings.given.get(name), "max_cost" if name in _COSTS else name
             if given and flag not in agent.flags and getattr(settings, name) not in (None, False):
                 cannot = RalphError(
                     f"{given.where}: the agent {agent.command[0]} does not support {given.variable}", fix="leave it out"

@@ -127,8 +127,8 @@ class Stream:
         turn = self.so_far
         turn.outcome, why = self._meant(agent, ended, cut)
         turn.why = plain(why)
-        said = str(self._result.get("result") or "") if self._speaks else self._printed
-        turn.said = plain(shorten(said.strip(), _RESULT_LENGTH, end=True))
+        message = str(self._result.get("result") or "") if self._speaks else self._printed
+        turn.final_words = plain(shorten(message.strip(), _RESULT_LENGTH, end=True))
         turn.at_least = bool(self._speaks) and not self.has_result
         if turn.outcome is not Outcome.LIMIT or not now < (turn.resets_at or 0) < now + _RESET_AT_MOST_S:
             turn.resets_at = None
@@ -152,8 +152,8 @@ class Stream:
             case {"type": "assistant", "message": message}:
                 self._error = str(event.get("error") or "")
                 self._weigh(message)
-                said = [str(block["text"]) for block in content_blocks(event) if block.get("type") == "text"]
-                self.words = ("" if self._error else "\n".join(said)) or self.words
+                text = [str(block["text"]) for block in content_blocks(event) if block.get("type") == "text"]
+                self.words = ("" if self._error else "\n".join(text)) or self.words
             case {"type": "stream_event", "event": {"message": message}}:
                 self._weigh(message)
             case {"type": "stream_event", "event": {"content_block": block}}:
@@ -216,8 +216,8 @@ class Stream:
             last = " after its result" if result else " without a result" * bool(self._speaks)
             last = f": {lines[-1][:300]}" if lines else last
             why, is_refusal = f"the agent {died}{last}", len(lines) <= _REFUSAL_LINES and not self._speaks
-            said = "\n".join(lines) if is_refusal else ""
-            rule = agent.rule(said, code=ended.code, stderr=said)
+            message = "\n".join(lines) if is_refusal else ""
+            rule = agent.rule(message, code=ended.code, stderr=message)
         if not rule:
             return Outcome.FAILED, why
         return rule.means, f"{why} ({rule.fix})" if rule.fix else why

@@ -35,7 +35,7 @@ class Turn:
     outcome: Outcome = Outcome.OK
     why: str = ""
     """What went wrong, for a person, with the remedy where there is one."""
-    said: str = ""
+    final_words: str = ""
     """The agent's last words."""
     handover: str = ""
     """What it leaves for the next one, where it was cut short: where it was, what it had changed, what it said."""
@@ -80,6 +80,6 @@ _SIGNAL = re.compile(
 _TOKEN = re.compile(r"\bralph-\d{8}-\d{6}-[0-9a-f]{12}\b")
 
 
-def said_of_work(said: str) -> str:
+def said_of_work(message: str) -> str:
     """What the agent said, without its signals and the token that is in them."""
-    return re.sub(r"[^\S\n]+", " ", _TOKEN.sub("SESSION", _SIGNAL.sub("", said))).strip()
+    return re.sub(r"[^\S\n]+", " ", _TOKEN.sub("SESSION", _SIGNAL.sub("", message))).strip()

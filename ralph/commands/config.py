@@ -39,7 +39,7 @@ def auto_commit_setting(choice: str) -> None:
     if choice != "status":
         keep({"RALPH_AUTO_COMMIT": str(truth(choice)).lower()})
     counts = sources.single_setting(sources.collect_settings(Path()), "RALPH_AUTO_COMMIT")
-    where = counts.said["auto_commit"].where if counts.said else "default"
+    where = counts.given["auto_commit"].where if counts.given else "default"
     click.echo(f"auto-commit is {'on' if counts.auto_commit else 'off'} ({where})")
 
 
@@ -136,5 +136,5 @@ def write_project_settings() -> None:
         path.open("x", encoding="utf-8") as file,
     ):
         file.write(text)
-    told = f"before RALPH_DONE counts: {found[0]}" if found else "no check was found; set RALPH_VERIFY there"
-    click.echo(f"./.ralph.env is written; {told}")
+    message = f"before RALPH_DONE counts: {found[0]}" if found else "no check was found; set RALPH_VERIFY there"
+    click.echo(f"./.ralph.env is written; {message}")

@@ -60,7 +60,7 @@ class _Doctor:
         self.settings = settings = sources.settings_everywhere(Path(self.asked.plan), self.asked.given, self.asked.mode)
         self.agents = agent.choose_agents(settings, self.asked.agent_arguments)
         for setting in ON_COMMAND_LINE:
-            if one := settings.said.get(setting.field):
+            if one := settings.given.get(setting.field):
                 yield ok(f"{setting.name} {' '.join(_shown(one).split())} ({one.where})")
         for remark in settings.remarks:
             yield warning(remark.what, remark.fix)
@@ -71,7 +71,7 @@ class _Doctor:
         if not settings.verify:
             yield ok("no verify command: done is what the agent and the task list say")
         elif not settings.wrap and (word := _unknown_word(settings.verify)):
-            where = settings.said["verify"].where
+            where = settings.given["verify"].where
             yield bad(f"{where}: the verify command begins with {word}, which is not found", "install or correct it")
 
     def check_plan(self) -> Iterator[_Check]:
@@ -128,17 +128,17 @@ class _Doctor:
             return
         who = changes.run_git("var", "GIT_COMMITTER_IDENT", cwd=tree)
         if who.code:
-            said = "git does not know who commits here, so that commits fail"
+            message = "git does not know who commits here, so that commits fail"
             fix = 'tell it:\ngit config --global user.name "You"\ngit config --global user.email you@example.org'
-            yield (bad if self.settings.auto_commit else warning)(said, fix)
+            yield (bad if self.settings.auto_commit else warning)(message, fix)
         else:
             yield ok(f"commits are by {who.stdout.decode(errors='replace').rpartition('>')[0]}>")
         for left in changes.find_locks(tree):
             yield bad(f"{left} is there: a git works here, or one that was killed left it", f"remove it:\nrm {left}")
         changed = [entry[3:] for entry in changes.names_in(done.stdout)]
         if names := [name for name in changed if not name.endswith("_PROGRESS.md")]:
-            said = f"{plural(len(names), 'uncommitted file')}: {join_names(names, 3)}"
-            yield warning(said, "commit or stash first; the agent may change them, and commit them with its own")
+            message = f"{plural(len(names), 'uncommitted file')}: {join_names(names, 3)}"
+            yield warning(message, "commit or stash first; the agent may change them, and commit them with its own")
 
     def check_machine(self) -> Iterator[_Check]:
         """Whether there is room to write. Raises RalphError where there is none."""
@@ -167,11 +167,11 @@ class _Doctor:
         if self.asked.agent_arguments:
             words += ["--", *self.asked.agent_arguments]
         line = f"cd {shlex.quote(str(Path.cwd()))} && {shlex.join(words)}"
-        said = "this line of a crontab gives a run all that it finds here"
-        yield ok(said, "\n" + line.replace("%", r"\%"))  # % ends a command
+        message = "this line of a crontab gives a run all that it finds here"
+        yield ok(message, "\n" + line.replace("%", r"\%"))  # % ends a command
         if lost := sorted(name for name in os.environ if name.startswith("RALPH_")):
-            said = f"{join_names(lost)}: from this environment, which cron does not have"
-            yield warning(said, f"write that into {sources.home_file()}")
+            message = f"{join_names(lost)}: from this environment, which cron does not have"
+            yield warning(message, f"write that into {sources.home_file()}")
 
 
 def _unknown_word(command: str) -> str:

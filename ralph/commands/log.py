@@ -52,9 +52,9 @@ def _say(line: str) -> None:
 def _list(records: Sequence[Record]) -> None:
     """A line for each that has something to say, with a dash where an iteration moved nothing."""
     for record in records:
-        if said := plans.describe_record(record):
+        if message := plans.describe_record(record):
             is_idle = record.event == "iteration" and record.counted and not record.moved
-            _say((_IDLE if is_idle else " ") + f" {format_moment(record.at, 0)}  {said}")
+            _say((_IDLE if is_idle else " ") + f" {format_moment(record.at, 0)}  {message}")
 
 
 def _show(plan: Plan, row: Record, what: str | None, records: Sequence[Record], *, verbose: bool) -> int:

@@ -217,14 +217,14 @@ class Tools:
             answer["note"] = "ralph checks it when your turn is over, and only then ticks it"
         return answer
 
-    def _noted(self, said: str) -> Answer:
-        line = f"- [{timestamp()}] {_one_line(said)}"
+    def _noted(self, message: str) -> Answer:
+        line = f"- [{timestamp()}] {_one_line(message)}"
         self._edit(lambda text: progress.with_lines(text, "Notes", [line.encode(errors="replace")]))
         return {"noted": line}
 
 
-def _one_line(said: str) -> str:
-    if not (line := " ".join(plain(said).split())):
+def _one_line(message: str) -> str:
+    if not (line := " ".join(plain(message).split())):
         raise RalphError("nothing is said there")
     return line
 

@@ -62,8 +62,8 @@ def find_plan(word: str | None, progress_file: str | None = None) -> Plan:
     if not files.is_file(usual):
         usual = Path(word).parent / usual
     path = next(filter(files.is_file, (Path(word), Path(f"{word}.md"), Path(f"{word}.json"))), Path(word))
-    said = sources.single_setting(sources.collect_settings(path), "RALPH_PROGRESS_FILE").progress_file
-    progress_path = Path(progress_file or said or usual)
+    message = sources.single_setting(sources.collect_settings(path), "RALPH_PROGRESS_FILE").progress_file
+    progress_path = Path(progress_file or message or usual)
     if path.name.endswith(_SUFFIX):
         progress_path = path
     elif files.is_file(path):
@@ -89,8 +89,8 @@ def plan_label(plan: Plan) -> str:
 def _of_progress_file(path: Path) -> Plan:
     """The plan that a progress file belongs to: the one it names, else the one of its own name."""
     plan = path.with_name(f"{path.name.removesuffix(_SUFFIX)}.md")
-    if said := progress.parse(files.read_or_empty(path)).plan:
-        plan = next(filter(files.is_file, (Path(said), path.parent / said)), Path(said))
+    if message := progress.parse(files.read_or_empty(path)).plan:
+        plan = next(filter(files.is_file, (Path(message), path.parent / message)), Path(message))
     return Plan(files.plan_name(plan), plan, path)
 
 
@@ -142,8 +142,8 @@ def inspect_plan(plan: Plan) -> Seen:
     last = records[-1] if records else None
     how = _at_work(last, begun, now) if holder else _at_rest(plan, now, last, begun)
     if begun and not journal.tells_of(records, begun):
-        ended, said = ("running", "runs now") if holder else ("died", "ralph was killed")
-        records += journal.parse_records([{**journal.unfinished_line(begun, said), "ended": ended}])
+        ended, message = ("running", "runs now") if holder else ("died", "ralph was killed")
+        records += journal.parse_records([{**journal.unfinished_line(begun, message), "ended": ended}])
     return Seen(plan, how, now, holder, records)
 
 

@@ -42,17 +42,17 @@ def start_run(asked: Asked) -> int:
 
         following = talk(start, state)
         return start_run(following) if following else 0
-    held = lock.acquire_lock(lock.working_tree(Path.cwd()))
+    held_lock = lock.acquire_lock(lock.working_tree(Path.cwd()))
     file = ProgressFile(start.progress_path, state)
     now = file.read() if file.exists() else None
     check_progress_owner(start, now)
-    if now and not held.dead_run() and (early := ends_at_once(start, state, file.text)):
+    if now and not held_lock.dead_run() and (early := ends_at_once(start, state, file.text)):
         raise RalphError.of([early, *start.missing_imports(file.text)])
     from ralph.commands.wiring import WIRING  # noqa: PLC0415 - same
     from ralph.loop.session import run_session  # noqa: PLC0415 - 60 ms that a start with nothing to do need not pay
 
     files.remove_leftovers(file.path)
-    return run_session(start, file, state, held, WIRING)
+    return run_session(start, file, state, held_lock, WIRING)
 
 
 def find_start(asked: Asked) -> Start:
@@ -66,8 +66,8 @@ def find_start(asked: Asked) -> Start:
     if not text:
         raise RalphError(f"{plan}: No such file", fix=options.suggest_command(asked.plan) or "name the plan first")
     name = files.plan_name(plan)
-    said = sources.collect_settings(plan, asked.given)
-    progress_path = _progress_path(name, said)
+    given = sources.collect_settings(plan, asked.given)
+    progress_path = _progress_path(name, given)
     imported = None
     if plan.name.endswith(".json") or re.search(rb"(?:```|~~~)[ \t]*json", text, re.IGNORECASE):
         from ralph.plan import taskjson  # noqa: PLC0415 - 10 ms that only plans in JSON pay
@@ -78,7 +78,7 @@ def find_start(asked: Asked) -> Start:
         asked=asked,
         plan=Path(os.path.realpath(plan)),
         name=name,
-        said=said,
+        given=given,
         said_mode=now.mode,
         imported=imported,
         progress_path=progress_path,
@@ -99,8 +99,8 @@ def find_start(asked: Asked) -> Start:
         return entered
 
 
-def _progress_path(name: str, said: Sequence[Given]) -> Path:
-    return sources.single_setting(said, "RALPH_PROGRESS_FILE").progress_file or Path(f"{name}_PROGRESS.md")
+def _progress_path(name: str, given: Sequence[Given]) -> Path:
+    return sources.single_setting(given, "RALPH_PROGRESS_FILE").progress_file or Path(f"{name}_PROGRESS.md")
 
 
 def _has_plan_back(asked: Asked) -> bool:

@@ -30,8 +30,8 @@ def print_status(word: str | None, *, progress_file: str | None, as_json: bool) 
                 raise
             found.append(Seen(plan, Standing("unreadable", error.message)))  # it does not hide the others
     if as_json:
-        told = [status_facts(seen) for seen in found]
-        print(json.dumps(told if is_list else told[0], ensure_ascii=False))
+        facts = [status_facts(seen) for seen in found]
+        print(json.dumps(facts if is_list else facts[0], ensure_ascii=False))
     elif is_list:
         _print_table(found)
     else:

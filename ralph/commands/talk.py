@@ -32,11 +32,11 @@ def talk(start: Start, state: State) -> Asked | None:
     if not (os.isatty(0) and os.isatty(1)):
         _call(start, state)
     signals.install_handlers()
-    held = _lock(start, file)
+    held_lock = _lock(start, file)
     try:
         changed = _converse(start, state)
     finally:
-        os.close(held.fd)
+        os.close(held_lock.fd)
     print(plain(f"ralph: {changed} · what this cost is not known here"))
     mode = start.settings.following or "build"
     if not _says_yes(f"go on with {mode}?"):
@@ -100,8 +100,8 @@ def _converse(start: Start, state: State) -> str:
     foreground(agent.command_line(start.settings, prompt), env=env)
     state.write_note("conversation", "")
     now = progress.parse(files.read_or_empty(start.progress_path))
-    said = f"{start.plan.name} {'is as it was' if files.read_or_empty(start.plan) == plan else 'changed'}"
-    return f"{said} · {plural(len(now.tasks), 'task')} ({len(now.tasks) - len(before.tasks):+}), {now.ticked} ticked"
+    message = f"{start.plan.name} {'is as it was' if files.read_or_empty(start.plan) == plan else 'changed'}"
+    return f"{message} · {plural(len(now.tasks), 'task')} ({len(now.tasks) - len(before.tasks):+}), {now.ticked} ticked"
 
 
 def _says_yes(question: str) -> bool:

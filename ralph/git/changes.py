@@ -65,8 +65,8 @@ def _found() -> str:
 
 def error_text(done: Finished) -> str:
     """Why git failed, in its own words, else its exit code."""
-    said = done.stderr.decode(errors="replace").strip().removeprefix("fatal: ").removeprefix("error: ")
-    return said or str(done.code)
+    message = done.stderr.decode(errors="replace").strip().removeprefix("fatal: ").removeprefix("error: ")
+    return message or str(done.code)
 
 
 NAMED = ("--pathspec-from-file=-", "--pathspec-file-nul")

@@ -126,9 +126,9 @@ class Repository(Git):
 
     def read_head(self) -> tuple[str, str]:
         """The branch and the commit, mostly without asking git."""
-        said = text_of(self.git_dir / "HEAD").strip()
-        branch = said.partition("ref: ")[2]
-        found = text_of(self.common / branch).strip() if branch else said
+        message = text_of(self.git_dir / "HEAD").strip()
+        branch = message.partition("ref: ")[2]
+        found = text_of(self.common / branch).strip() if branch else message
         if _ID.fullmatch(found):
             return branch, found
         return self.ask("symbolic-ref", "--quiet", "HEAD"), self.ask("rev-parse", "--verify", "--quiet", "HEAD")
@@ -179,8 +179,8 @@ class Repository(Git):
 
     def _fixes_head(self, branch: str, commit: str) -> bool:
         """Whether HEAD had nonsense in it, with which git takes nothing for a repository; then it is written again."""
-        said = text_of(self.git_dir / "HEAD")
-        if said.startswith("ref: refs/") or _ID.fullmatch(said.strip()):
+        message = text_of(self.git_dir / "HEAD")
+        if message.startswith("ref: refs/") or _ID.fullmatch(message.strip()):
             return False
         files.overwrite_file(self.git_dir / "HEAD", os.fsencode(f"ref: {branch}\n" if branch else f"{commit}\n"))
         return True

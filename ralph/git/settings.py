@@ -77,11 +77,11 @@ class GitSettings:
             was, is_now = self._known.get(name, ""), now.get(name, "")
             settings = sorted(settings_of(was) ^ settings_of(is_now))
             keys = list(dict.fromkeys(one.partition("\n")[0] for one in settings))
-            said = f"{name.removeprefix(f'{self._tree}/')} was changed: {join_names(keys, 9)}"
+            message = f"{name.removeprefix(f'{self._tree}/')} was changed: {join_names(keys, 9)}"
             if not all(map(is_harmless, settings)):
-                self.serious.append(said + keep_versions(name, (was, is_now), self._state.keep_copy))
+                self.serious.append(message + keep_versions(name, (was, is_now), self._state.keep_copy))
             elif keys:
-                self.harmless = said
+                self.harmless = message
         self._known = now
 
     def _read(self) -> dict[str, str]:

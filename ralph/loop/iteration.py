@@ -38,10 +38,10 @@ def run_agent_once(run: Run) -> Iteration:
     _prepare_storage(run)
     run.number = run.earlier + run.tally.iterations + 1
     run.agent = next(iter(run.free_agents()), run.agent)
-    told = prompt_memory(run.state, task=run.task, so_far=notices.run_figures(run))
+    text = prompt_memory(run.state, task=run.task, so_far=notices.run_figures(run))
     can_run = run.agent.can_run(run.settings)
-    said: dict[str, Value] = {"MEMORY": told, "CAN_RUN": can_run, "RED_START": run.tally.red_start}
-    prompt = run.prompt.render({**run.values, **said, "ITERATION": run.number})
+    values: dict[str, Value] = {"MEMORY": text, "CAN_RUN": can_run, "RED_START": run.tally.red_start}
+    prompt = run.prompt.render({**run.values, **values, "ITERATION": run.number})
     transcript = run.state.new_transcript(run.id, run.number, prompt)
     before = _announce_iteration(run, transcript)
     run.view.show_prompt(prompt)
@@ -170,17 +170,17 @@ def _run_agent(run: Run, transcript: Path, prompt: str, messages: NewMessages) -
 def record_iteration(run: Run, iteration: Iteration) -> None:
     """The journal, the tally, the summary line, what deserves one of its own; a monitor hears that ralph is alive."""
     iteration = replace(iteration, after=run.file.last)
-    said = notices.iteration_summary(run, iteration)
+    message = notices.iteration_summary(run, iteration)
     run.tally = add_to_tally(run.tally, iteration)
-    _write_down(run, iteration, said)
+    _write_down(run, iteration, message)
     crashes = run.tally.crashes
     crashes[run.task] = crashes[run.task] + 1 if iteration.turn.outcome is Outcome.FAILED else 0
     run.write_down_put_back(run.number)
     for remark in _collect_remarks(run, iteration):
         run.complain(remark)
     if not iteration.again:
-        run.screen.say(said)
-        run.summaries.append(said)
+        run.screen.say(message)
+        run.summaries.append(message)
     spent = iteration.before.spent_usd + (iteration.turn.cost_usd or 0.0)
     if run.settings.max_total_cost is not None and spent:  # also without a cost: the agent may have changed it
         run.file.edit(progress.with_spent, spent)
@@ -190,12 +190,12 @@ def record_iteration(run: Run, iteration: Iteration) -> None:
     run.outbox.send(Notice("alive"))
 
 
-def _write_down(run: Run, iteration: Iteration, said: str) -> None:
+def _write_down(run: Run, iteration: Iteration, message: str) -> None:
     """A line of the journal, and one of the history: `message` is why it went wrong, or what the agent did."""
     turn = iteration.turn
     commits = iteration.commits
     after = iteration.after
-    words = shorten(said_of_work(turn.said), 500)
+    words = shorten(said_of_work(turn.final_words), 500)
     failed = iteration.failed or "; ".join(iteration.refused)
     bad = failed or iteration.again or (iteration.ended and iteration.ended.reason.code)
     line = run.write_journal(
@@ -206,7 +206,7 @@ def _write_down(run: Run, iteration: Iteration, said: str) -> None:
         requirement_id=run.task or None,
         said=words,
         handover=turn.handover,
-        summary=shorten(said, 500),
+        summary=shorten(message, 500),
         ended=turn.outcome.name.lower(),
         until=turn.resets_at or 0,
         counted=not iteration.again,

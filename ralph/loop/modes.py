@@ -148,15 +148,15 @@ def _is_told_what_holds(run: Run) -> bool:
         return False
     checks = criteria.checks_of(task for task in tasks.read_tasks(run.file.text) if not task.done)
     found = evidence.look_before(run, checks, lambda _path, _holds: "") or {}
-    held = [text for text, ended in found.items() if not ended.failed]
-    said = progress.PROVES_NOTHING.encode()
-    if not held and said in run.file.text:
+    held_checks = [text for text, ended in found.items() if not ended.failed]
+    marker = progress.PROVES_NOTHING.encode()
+    if not held_checks and marker in run.file.text:
         run.file.edit(progress.without_refusal)
-    if held:
-        what = f"{len(held)} of {plural(len(found), 'check')} {progress.PROVES_NOTHING}"
-        run.complain(f"{what}: {join_names(held, 10)}")
-        run.file.edit(partial(progress.with_refusal, what=what), held)
-    return bool(held) and said not in run.text_before
+    if held_checks:
+        what = f"{len(held_checks)} of {plural(len(found), 'check')} {progress.PROVES_NOTHING}"
+        run.complain(f"{what}: {join_names(held_checks, 10)}")
+        run.file.edit(partial(progress.with_refusal, what=what), held_checks)
+    return bool(held_checks) and marker not in run.text_before
 
 
 def undo_ticks(run: Run, mode: str, before: bytes) -> None:

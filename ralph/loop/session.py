@@ -40,20 +40,20 @@ class Wiring(NamedTuple):
     """What the supervisor does once ralph is gone and all has ended."""
 
 
-def run_session(start: Start, file: ProgressFile, state: State, held: Lock, wiring: Wiring) -> int:
+def run_session(start: Start, file: ProgressFile, state: State, held_lock: Lock, wiring: Wiring) -> int:
     """Runs the loop to its end; the exit code, 128 + its number where a signal ended it.
 
     Raises RalphError where no iteration could begin. An error of ralph's own leaves the supervisor, which still has an
     agent to end, and the lock in place.
     """
-    run = Run(start, file, state, held, partial(wiring.take_last_look, state))
+    run = Run(start, file, state, held_lock, partial(wiring.take_last_look, state))
     run.make_controller = wiring.make_controller
     run.screen.status = partial(notices.status_line, run)
     run.screen.open()
     stop = Stop(Reason.HOPELESS, "an error in ralph itself, which it printed")
     failure = None
     try:
-        _prepare_session(run, held, wiring)
+        _prepare_session(run, held_lock, wiring)
         stop = loop(run)
     except RalphError as error:
         stop = run.interrupted() or Stop(Reason.HOPELESS, error.message)
@@ -62,7 +62,7 @@ def run_session(start: Start, file: ProgressFile, state: State, held: Lock, wiri
         _close_session(run, stop)
     for supervisor in (run.supervisor, *run.supervisors):
         supervisor.dismiss()
-    held.forget()
+    held_lock.forget()
     if failure and run.transcript:
         return failure.exit_code
     if failure:
@@ -70,13 +70,13 @@ def run_session(start: Start, file: ProgressFile, state: State, held: Lock, wiri
     return stop.reason.code + (signals.interrupted() or 0 if stop.reason is Reason.INTERRUPTED else 0)
 
 
-def _prepare_session(run: Run, held: Lock, wiring: Wiring) -> None:
+def _prepare_session(run: Run, held_lock: Lock, wiring: Wiring) -> None:
     """What must be there before the first iteration, or a clear error; the last checks before money is spent."""
     start = run.start
     file = run.file
     state = run.state
-    _clear_up(run, held)
-    held.write_holder(run.id, start.plan.name, start.progress_path)
+    _clear_up(run, held_lock)
+    held_lock.write_holder(run.id, start.plan.name, start.progress_path)
     check_there(run.agents, run.settings)
     run.prompt = start.load_prompt()
     run.print_setting_remarks()
@@ -95,8 +95,8 @@ def _prepare_session(run: Run, held: Lock, wiring: Wiring) -> None:
             f"{plural(len(start.imported.tasks), 'task')} taken from {start.imported.place} into the Task List"
         )
         file.edit(start.with_imported_tasks)
-    for told in start.missing_imports(file.text):
-        run.complain(told.message)
+    for text in start.missing_imports(file.text):
+        run.complain(text.message)
     if start.strict:
         start.why_stuck(file.text)  # where the list is wrong, it ends here
     run.changes = changes.Changes(run.top, start.own_files)
@@ -122,7 +122,7 @@ def _prepare_session(run: Run, held: Lock, wiring: Wiring) -> None:
         file.edit(progress.with_spent, spent)
 
 
-def _clear_up(run: Run, held: Lock) -> None:
+def _clear_up(run: Run, held_lock: Lock) -> None:
     """Ends and removes what a killed run has left behind, and says so; nothing after a good end.
 
     The lock is held, so whoever still carries the mark of its last holder has lost its ralph and its supervisor. That
@@ -130,10 +130,10 @@ def _clear_up(run: Run, held: Lock) -> None:
     """
     state = run.state
     death = state.open_iteration()
-    if mark := held.dead_run():
+    if mark := held_lock.dead_run():
         for command in end_strays(mark, run.pace.patience):
             run.complain(f"ended what the run before left running: {command}")
-        for lock in changes.remove_orphaned_locks(held.tree, held.dead_run_started_at()):
+        for lock in changes.remove_orphaned_locks(held_lock.tree, held_lock.dead_run_started_at()):
             run.complain(f"removed {lock}, left behind by the run before")
     found = journal.read(state.journal) if death else []
     if death and not journal.tells_of(found, death):

@@ -154,14 +154,14 @@ def _run(channel: Channel, argv: Sequence[str], timeout_s: float) -> str:
 def _send(request: Mapping[str, Any], timeout_s: float) -> str:
     """Makes the request, and once more where the trouble may pass: with the network, the server, too many requests."""
     for pause_s in (timeout_s / 15, 0):
-        status, told = http.send_request(**{"method": "POST", **request}, timeout_s=timeout_s * 0.4)
+        status, text = http.send_request(**{"method": "POST", **request}, timeout_s=timeout_s * 0.4)
         if 0 < status < 500 and status != 429:
             break
         time.sleep(pause_s)
     if 0 < status < 300:
         return ""
     answer = f"HTTP {status}" if status else ""
-    return ": ".join(filter(None, [hosts(request["url"]), answer, told]))
+    return ": ".join(filter(None, [hosts(request["url"]), answer, text]))
 
 
 def hosts(text: str) -> str:

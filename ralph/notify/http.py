@@ -22,7 +22,7 @@ def send_request(  # noqa: PLR0913 - what a request is made of
     """
     import requests  # noqa: PLC0415 - 80 ms that only a run that sends pays
 
-    said = b""
+    message = b""
     try:
         is_here = urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1")  # where no proxy leads to
         with requests.request(
@@ -39,8 +39,8 @@ def send_request(  # noqa: PLR0913 - what a request is made of
         ) as answer:
             if answer.status_code >= 300:
                 with contextlib.suppress(OSError):  # the status says enough
-                    said = next(answer.iter_content(500), b"")
-            return answer.status_code, said.decode("utf-8", "replace").strip()
+                    message = next(answer.iter_content(500), b"")
+            return answer.status_code, message.decode("utf-8", "replace").strip()
     except requests.Timeout:
         return 0, f"no answer within {timeout_s:g} s"
     except Exception as error:  # noqa: BLE001 - requests lets through what odd addresses and answers bring about

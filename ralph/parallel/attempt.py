@@ -109,9 +109,9 @@ def run_job(job: TaskJob) -> Attempt:
     folder = files.state_home() / "crew" / job.name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, mode=0o700)
-    with socket.socket() as held:
+    with socket.socket() as content:
         env = {name: value for name, value in os.environ.items() if name == MARK or not name.startswith("RALPH_")}
-        env |= {**job.env, NAME: job.name, "RALPH_PORT": str(_hold_ports(held))}
+        env |= {**job.env, NAME: job.name, "RALPH_PORT": str(_hold_ports(content))}
         env["XDG_STATE_HOME"] = str(folder / "state")
         try:
             return _run_in_clone(job, folder, env)
@@ -182,11 +182,11 @@ def _make_clone(job: TaskJob, folder: Path) -> Git:
     return clone
 
 
-def _hold_ports(held: socket.socket) -> int:
+def _hold_ports(content: socket.socket) -> int:
     """The first of some ports that no other attempt on this machine is given, for as long as the socket is open."""
     for port in range(_FIRST_PORT, _LAST_PORT, _PORTS):
         with contextlib.suppress(OSError):
-            held.bind(("127.0.0.1", port))
+            content.bind(("127.0.0.1", port))
             return port + 1
     raise RalphError(f"all ports from {_FIRST_PORT} to {_LAST_PORT} are taken", 1)
 

@@ -69,7 +69,7 @@ class ParallelController(Controller):
         """Raises RalphError where clones would not do, and says what they lack."""
         settings = self._settings
         if settings.jobs > _MOST and not (settings.runner or settings.executor):
-            raise RalphError(f"{settings.said['jobs'].where}: at most {_MOST} on one machine", fix="see --executor")
+            raise RalphError(f"{settings.given['jobs'].where}: at most {_MOST} on one machine", fix="see --executor")
         if not self._branch.name or not self._branch.tip():
             what = f"--jobs lands work on a branch that has a commit, and HEAD of {self._tree} is on none"
             raise RalphError(what, fix="git switch, or git commit")
@@ -78,7 +78,7 @@ class ParallelController(Controller):
         if (self._tree / ".gitmodules").exists():
             raise RalphError("--jobs works in clones, which lack the submodules", fix="leave --jobs out")
         if not settings.auto_commit:
-            where = settings.said["auto_commit"].where
+            where = settings.given["auto_commit"].where
             raise RalphError(f"--jobs brings work together by commits, and {where} forbids them", fix="leave one out")
         start = self._run.start
         own = [os.path.relpath(path.resolve(), self._tree) for path in (*start.own_files, start.plan)]
@@ -198,13 +198,13 @@ class ParallelController(Controller):
 
     def _git_config(self) -> list[str]:
         """Who commits, and the project's hooks, which a clone would lack."""
-        said = self._repository.ask("config", "-z", "--get-regexp", r"^user\.").split("\0")
-        return [f"core.hooksPath={self._repository.hooks}", *(one.replace("\n", "=", 1) for one in said if one)]
+        entries = self._repository.ask("config", "-z", "--get-regexp", r"^user\.").split("\0")
+        return [f"core.hooksPath={self._repository.hooks}", *(one.replace("\n", "=", 1) for one in entries if one)]
 
     def _env(self) -> dict[str, str]:
         """The settings of an attempt, as they were said here; of some its command says otherwise."""
         env = {}
-        for field, one in self._settings.said.items():
+        for field, one in self._settings.given.items():
             if field not in ("history", "heartbeat_url") and one.source is not Source.TEMPLATE:
                 env[one.variable] = one.text
         return env

@@ -55,10 +55,10 @@ class LocalExecutor:
 
         def hear(_output: bytes, complaints: bytes) -> None:
             for line in complaints.decode(errors="replace").splitlines():
-                if said := line.strip().removeprefix("ralph: "):
-                    self.doing[job.task] = said
+                if message := line.strip().removeprefix("ralph: "):
+                    self.doing[job.task] = message
                     if run.screen.verbose:
-                        run.screen.agent(f"{job.task}: {said}")
+                        run.screen.agent(f"{job.task}: {message}")
 
         def over(_silent_s: float, _took_s: float, _printed: int) -> bool:
             return job.task in self._cancelled or signals.interrupted() is not None
@@ -133,10 +133,10 @@ def on_worker(job: Mapping[str, Any]) -> Attempt:
     return _told(done.stdout, done.code, done.stderr.decode(errors="replace").rstrip().rpartition("\n")[2])
 
 
-def _told(printed: bytes, code: int, said: str) -> Attempt:
+def _told(printed: bytes, code: int, message: str) -> Attempt:
     """What an attempt printed, and where it could not begin, what it said last."""
     try:
-        told = Attempt(**json.loads(printed))
+        text = Attempt(**json.loads(printed))
     except ValueError:
-        return Attempt(why=f"its attempt exited with {code}: {said}")
-    return replace(told, why=f"{told.why}: {said}") if told.why and said else told
+        return Attempt(why=f"its attempt exited with {code}: {message}")
+    return replace(text, why=f"{text.why}: {message}") if text.why and message else text

@@ -64,8 +64,8 @@ def run_cherry_pick_agent(commit: str) -> int:
         changes.run_git("reset", "--hard", "--quiet", cwd=here)
         print(f"conflicts in {', '.join(names)}" if names else changes.error_text(done), file=sys.stderr)
         return 1
-    said = os.fsdecode(changes.run_git("show", "-s", "--format=%B", commit, cwd=here).stdout)
-    words = re.sub(r"(?m)^Ralph-(?:Task|Role): .*\n?|\A[\w.-]+: ", "", said).strip()
+    message = os.fsdecode(changes.run_git("show", "-s", "--format=%B", commit, cwd=here).stdout)
+    words = re.sub(r"(?m)^Ralph-(?:Task|Role): .*\n?|\A[\w.-]+: ", "", message).strip()
     print(f"{words}\n\n{signal}")
     return 0
 

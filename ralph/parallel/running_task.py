@@ -44,8 +44,8 @@ class RunningTask:
         left = self.left
         if left and left.mark == "!" and left.tries == self.task.tries:
             return "".join(left.note_values("blocked"))
-        said = progress.parse(encode_text(self.result.progress))
-        return None if said.blocked_by_ralph else said.blocked
+        message = progress.parse(encode_text(self.result.progress))
+        return None if message.blocked_by_ralph else message.blocked
 
     @property
     def has_messages(self) -> bool:
@@ -84,7 +84,7 @@ class RunningTask:
         return Turn(
             outcome=Outcome.FAILED if died else Outcome[last.ended.upper()],
             why=died or ("" if last.success else last.message),
-            said=last.said,
+            final_words=last.said,
             handover=last.handover,
             cost_usd=total.cost_usd,
             at_least=total.cost_at_least or bool(died),

@@ -58,9 +58,9 @@ def _parts(text: str, at: int) -> list[Part]:
     return found
 
 
-def mark_of(said: Any) -> str | None:
+def mark_of(status: Any) -> str | None:
     """The mark that a status means; None when it is none."""
-    word = str(said or "").strip().casefold()
+    word = str(status or "").strip().casefold()
     return _MARKS.get(re.sub(r"[\s-]+", "_", word))
 
 
@@ -128,10 +128,10 @@ class Imported:
             root = _DECODER.decode("\n" * self._line + self.text)
         except (ValueError, RecursionError) as error:
             raise RalphError(f"{name}: is no JSON that can be read: {error}") from error
-        held = [Part("", root, self.text.find("["), 0)]
+        content = [Part("", root, self.text.find("["), 0)]
         if isinstance(root, dict):
-            held = _parts(self.text, self.text.index("{"))
-        lists = [one for one in held if one.name in ("", *_LISTS) and _objects(one.value)]
+            content = _parts(self.text, self.text.index("{"))
+        lists = [one for one in content if one.name in ("", *_LISTS) and _objects(one.value)]
         if len(lists) != 1:
             what = "holds no task list, or several; one is a list of objects, alone or called requirements, tasks"
             raise RalphError(f"{self.place}: {what} or userStories")
@@ -155,16 +155,16 @@ class Imported:
         for place, whole in enumerate(_parts(self.text, listed.start)):
             where = f"{path}[{place}]"
             number = self._line + 1 + self.text.count("\n", 0, whole.start)
-            said = self._said(whole.value, f"{self._name}:{number}: {where}")
-            text = said["text"] or ""
-            is_blocked = said["mark"] == " " and mark_of(whole.value.get("status")) == "!"
+            message = self._fields_of(whole.value, f"{self._name}:{number}: {where}")
+            text = message["text"] or ""
+            is_blocked = message["mark"] == " " and mark_of(whole.value.get("status")) == "!"
             notes = []
             for name in ("after", "priority", "verify"):
-                notes += [Note(name, one) for one in said[name] or ()]
+                notes += [Note(name, one) for one in message[name] or ()]
             task = Task(
-                id=said["id"] or tasks.new_id(text, self.nodes),
+                id=message["id"] or tasks.new_id(text, self.nodes),
                 text=shorten(text, _LONGEST),
-                mark="!" if is_blocked else said["mark"] or " ",
+                mark="!" if is_blocked else message["mark"] or " ",
                 number=number,
                 notes=notes,
                 above=above,
@@ -174,22 +174,22 @@ class Imported:
             self.tasks.append(task)
             parts = [whole, *_parts(self.text, whole.start)]
             self.nodes[task.id] = node = {one.name: one for one in parts}
-            if said["subtasks"]:
+            if message["subtasks"]:
                 self._read(node["subtasks"], f"{where}.subtasks", (task, *above))
 
-    def _said(self, node: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+    def _fields_of(self, node: Mapping[str, Any], where: str) -> Mapping[str, Any]:
         """What each member says; None where it is not there, or where it cannot be what it should be."""
-        said = dict[str, Any]()
+        message = dict[str, Any]()
         for key, (names, read, wanted) in _MEMBERS.items():
             name = next((name for name in names if node.get(name) not in (None, "")), "")
-            said[key] = read(node[name]) if name else None
-            if name and said[key] is None:
+            message[key] = read(node[name]) if name else None
+            if name and message[key] is None:
                 self._wrong.append(f"{where}.{name}: must be {wanted}")
             if key == "after":
-                self._waits += [(f"{where}.{name}[{place}]", one) for place, one in enumerate(said[key] or ())]
-        if not said["text"]:
+                self._waits += [(f"{where}.{name}[{place}]", one) for place, one in enumerate(message[key] or ())]
+        if not message["text"]:
             self._wrong.append(f"{where}: has no description; say what shall be built")
-        return said
+        return message
 
     def lines(self) -> list[bytes]:
         """Its tasks as lines of a Task List."""
@@ -225,8 +225,8 @@ def with_statuses(imported: Imported, today: Sequence[Task]) -> str:
     """The plan's JSON with today's statuses, every other byte as it was, and new tasks last in the list."""
     nodes = imported.nodes
     form = imported.form
-    said = [node["status"].value for node in nodes.values() if "status" in node]
-    own_words = {mark_of(one): one for one in said}
+    message = [node["status"].value for node in nodes.values() if "status" in node]
+    own_words = {mark_of(one): one for one in message}
     last = max(node[""].end for node in nodes.values())
     puts = []
     for task in today:
@@ -253,16 +253,16 @@ def with_statuses(imported: Imported, today: Sequence[Task]) -> str:
 
 def object_of(task: Task, form: str) -> dict[str, Any]:
     """A task, which waits for its parts."""
-    said: dict[str, Any] = {"id": task.id, "requirement" if form == "requirements" else "description": task.text}
+    message: dict[str, Any] = {"id": task.id, "requirement" if form == "requirements" else "description": task.text}
     if form == "prd":
-        said |= {"title": task.text, "passes": task.done, "acceptanceCriteria": task.note_values("verify")}
+        message |= {"title": task.text, "passes": task.done, "acceptanceCriteria": task.note_values("verify")}
     else:
-        said["verification_criteria"] = task.note_values("verify")
-    said["status"] = "done" if task.done and form != "plan" else task.status
-    said["dependencies"] = task.after + [part.id for part in task.subtasks]
+        message["verification_criteria"] = task.note_values("verify")
+    message["status"] = "done" if task.done and form != "plan" else task.status
+    message["dependencies"] = task.after + [part.id for part in task.subtasks]
     if task.priority is not None:
-        said["priority"] = task.priority
-    return said
+        message["priority"] = task.priority
+    return message
 
 
 def update_statuses(plan: Path, text: bytes) -> None:

@@ -42,14 +42,14 @@ class Lock(NamedTuple):
     def write_holder(self, run: str, plan: str, progress: Path) -> None:
         """Leaves word of who holds it, for whoever finds it held, and for the next run if this one dies."""
         note = _note(self.tree)
-        said = (str(os.getpid()), run, timestamp(), os.path.realpath(progress), plan)
+        fields = (str(os.getpid()), run, timestamp(), os.path.realpath(progress), plan)
         with contextlib.suppress(OSError):  # the lock itself needs no file
             note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            files.overwrite_file(note, "\0".join(said).encode(errors="surrogateescape"))
+            files.overwrite_file(note, "\0".join(fields).encode(errors="surrogateescape"))
 
     def dead_run(self) -> str:
         """The mark of the run that held this lock last, if it did not end in good order, else empty."""
-        return _said(self.tree).run
+        return _holder_of(self.tree).run
 
     def dead_run_started_at(self) -> float:
         """When that run began, in seconds since 1970."""
@@ -75,7 +75,7 @@ def acquire_lock(tree: Path) -> Lock:
                 return lock
             time.sleep(_PAUSE_S)
         os.close(lock.fd)
-    raise RalphError(f"another run works in {tree}: {_said(tree)}", LOCKED, for_people=True)
+    raise RalphError(f"another run works in {tree}: {_holder_of(tree)}", LOCKED, for_people=True)
 
 
 def read_holder(tree: Path) -> Holder | None:
@@ -83,7 +83,7 @@ def read_holder(tree: Path) -> Holder | None:
     with contextlib.suppress(OSError):
         fd = os.open(tree, os.O_RDONLY)
         try:
-            return None if _locks(fd, fcntl.LOCK_SH) else _said(tree)  # shared: two who look do not see each other
+            return None if _locks(fd, fcntl.LOCK_SH) else _holder_of(tree)  # shared: two who look do not see each other
         finally:
             os.close(fd)
     return None
@@ -97,10 +97,10 @@ def _locks(fd: int, kind: int) -> bool:
     return True
 
 
-def _said(tree: Path) -> Holder:
+def _holder_of(tree: Path) -> Holder:
     with contextlib.suppress(OSError, ValueError, TypeError):
-        pid, *said = _note(tree).read_bytes().decode(errors="surrogateescape").split("\0")
-        return Holder(int(pid), *said)
+        pid, *fields = _note(tree).read_bytes().decode(errors="surrogateescape").split("\0")
+        return Holder(int(pid), *fields)
     return Holder()
 
 

@@ -133,9 +133,9 @@ class Supervisor:
         os.waitpid(self._pid, 0)
 
 
-def _send(writes: int, said: object) -> None:
+def _send(writes: int, message: object) -> None:
     with contextlib.suppress(OSError), open(writes, "wb", closefd=False) as whole:  # who is gone does not answer either
-        pickle.dump(said, whole)
+        pickle.dump(message, whole)
 
 
 def _reader(reads: int) -> IO[bytes]:

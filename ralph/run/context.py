@@ -68,7 +68,7 @@ class Run:
     """The mode is not the one that this start began with."""
 
     def __init__(
-        self, start: Start, file: ProgressFile, state: State, held: Lock, after_death: Callable[[], None]
+        self, start: Start, file: ProgressFile, state: State, held_lock: Lock, after_death: Callable[[], None]
     ) -> None:
         settings = start.settings
         asked = start.asked
@@ -91,8 +91,8 @@ class Run:
         file.say = self.complain
         monitor = "" if start.rehearsal else settings.heartbeat_url or ""
         values = {**sources.channel_values(), "RALPH_HEARTBEAT_URL": monitor}
-        told = [] if self.is_attempt else channels.configured_channels(values)
-        self.outbox = channels.Outbox(told, values, lambda line: self.complain(line, once=line))
+        configured = [] if self.is_attempt else channels.configured_channels(values)
+        self.outbox = channels.Outbox(configured, values, lambda line: self.complain(line, once=line))
         self.history = settings.history.resolve() if settings.history and not start.rehearsal else None
         """A person's own record of tries, to which ralph appends. Runs may share it; agents learn from it."""
         litter = tempfile.mkdtemp(prefix="ralph-")
@@ -117,11 +117,11 @@ class Run:
         signals.install_handlers(lambda: self.screen.say(_NO_SUSPENSION))
         self.supervisors = list[Supervisor]()
         """Under `--jobs` those of the attempts at the same time."""
-        self.supervisor = self._start_supervisors(held, litter, after_death)
+        self.supervisor = self._start_supervisors(held_lock, litter, after_death)
 
-    def _start_supervisors(self, held: Lock, litter: str, after_death: Callable[[], None]) -> Supervisor:
+    def _start_supervisors(self, held_lock: Lock, litter: str, after_death: Callable[[], None]) -> Supervisor:
         """The supervisor of this run; those of its attempts are in `supervisors`."""
-        start = partial(Supervisor, patience=self.pace.patience, folder=self.state.folder, lock=held.fd)
+        start = partial(Supervisor, patience=self.pace.patience, folder=self.state.folder, lock=held_lock.fd)
         for number in range(self.settings.jobs if self.settings.jobs > 1 and self.settings.strict else 0):
             self.supervisors.append(start(f"{self.id}-{number}", at_last=lambda: None))
 
@@ -247,9 +247,9 @@ class Run:
     def write_down_put_back(self, iteration: int) -> None:
         """One line of the journal says all that was put back in that iteration, for the morning after."""
         if self.put_back:
-            said = ", ".join(plural(count, what) if count else what for what, count in self.put_back.items())
-            self.write_journal("tamper", success=False, message=said, iteration=iteration)
-            self.put_backs.append(f"put back in #{iteration}: {said}")
+            message = ", ".join(plural(count, what) if count else what for what, count in self.put_back.items())
+            self.write_journal("tamper", success=False, message=message, iteration=iteration)
+            self.put_backs.append(f"put back in #{iteration}: {message}")
             self.put_back = {}
 
     def remove_orphaned_locks(self, of: str) -> None:

@@ -66,7 +66,7 @@ class Criterion(NamedTuple):
     """One criterion."""
 
     text: str
-    said: Mapping[str, str] = {}
+    fields: Mapping[str, str] = {}
     """Command and wanted, with the action where it is a browser's; path and perhaps holds; method, url and wanted.
 
     Nothing where no machine can check it.
@@ -75,7 +75,7 @@ class Criterion(NamedTuple):
     @property
     def changes_nothing(self) -> bool:
         """Whether it may be checked at any time: a click or a POST may not."""
-        return "action" not in self.said and self.said.get("method", "GET").upper() in ("GET", "HEAD")
+        return "action" not in self.fields and self.fields.get("method", "GET").upper() in ("GET", "HEAD")
 
 
 def parse_criterion(text: str) -> Criterion:
@@ -90,11 +90,11 @@ def parse_criterion(text: str) -> Criterion:
         found = pattern.fullmatch(line)
         if not found or "\0" in line:
             continue
-        said = {name: value.strip() for name, value in found.groupdict("").items() if value}
-        if "action" in said:  # what stands behind the dash is for people, and nobody checks it
-            words = shlex.split(said["action"])
-            said |= {"command": shlex.join(["agent-browser", *words]), "wanted": "0"}
-        return Criterion(text, said)
+        fields = {name: value.strip() for name, value in found.groupdict("").items() if value}
+        if "action" in fields:  # what stands behind the dash is for people, and nobody checks it
+            words = shlex.split(fields["action"])
+            fields |= {"command": shlex.join(["agent-browser", *words]), "wanted": "0"}
+        return Criterion(text, fields)
     return Criterion(text)
 
 
@@ -107,9 +107,9 @@ def in_one_browser(criteria: Iterable[Criterion]) -> list[Criterion]:
     """The same with actions that follow one another as one: else no click would find the page that was opened."""
     found: list[Criterion] = []
     for one in criteria:
-        if found and "action" in found[-1].said and "action" in one.said:
-            command = f"{found[-1].said['command']} && {one.said['command']}"
-            found[-1] = one._replace(said={**one.said, "command": command})
+        if found and "action" in found[-1].fields and "action" in one.fields:
+            command = f"{found[-1].fields['command']} && {one.fields['command']}"
+            found[-1] = one._replace(fields={**one.fields, "command": command})
         else:
             found.append(one)
     return found
@@ -127,27 +127,27 @@ def check_criterion(
     `run` runs a shell command, `base_url` is where the server is that answers, `lacks` says why the commit would not
     have a file that is there, or what it holds. One that no machine can check is met, with a note that nobody looked.
     """
-    said = criterion.said
-    if not said:
+    fields = criterion.fields
+    if not fields:
         return CommandRun(0, f"not machine-checked, nobody looked: {_shown(criterion.text)}")
-    if "path" in said:
-        return _looked_at(said["path"], said.get("holds", ""), lacks)
-    wanted = int(said["wanted"])
-    if "command" in said:
-        if (ended := run(said["command"])) is None:
+    if "path" in fields:
+        return _looked_at(fields["path"], fields.get("holds", ""), lacks)
+    wanted = int(fields["wanted"])
+    if "command" in fields:
+        if (ended := run(fields["command"])) is None:
             return None
         code, output = ended.code, ended.output
-        what = f"Run `{_shown(said['command'])}` {ended.what}"
+        what = f"Run `{_shown(fields['command'])}` {ended.what}"
         should = "exited with"
     else:
-        method, url = said["method"].upper(), base_url.rstrip("/") + said["url"]
+        method, url = fields["method"].upper(), base_url.rstrip("/") + fields["url"]
         code, output = http.send_request(method, url, timeout_s=_ANSWER_S)  # with no secret of ours
         came = f"returned {code}" if code else f"got no answer of {hosts(base_url)}"
-        what = f"{method} {_shown(said['url'])} {came}"
+        what = f"{method} {_shown(fields['url'])} {came}"
         should = "returned"
     if code == wanted:
         return CommandRun(0, what)
-    if code in ((126, 127) if "command" in said else (0,)):  # a shell's word for no such program; no answer
+    if code in ((126, 127) if "command" in fields else (0,)):  # a shell's word for no such program; no answer
         return CommandRun(1, f"cannot run: {what}", output, cannot_run=True)
     return CommandRun(1, f"{what}, and should have {should} {wanted}", output)
 

@@ -39,7 +39,7 @@ def look_before(run: Run, checks: Iterable[Criterion], lacks: Lacks) -> dict[str
     """
     found = dict[str, CommandRun]()
     for check in checks:
-        if check.said and check.text not in found:
+        if check.fields and check.text not in found:
             ended: CommandRun | None = CommandRun(1, "not run beforehand", cannot_run=True)
             if check.changes_nothing:
                 ended = run_check(run, check, lacks)
@@ -63,7 +63,7 @@ def is_proved(task: Task, checks: Sequence[Criterion], *, has_changes: bool) -> 
 
     On a check that was red when the task was begun; without any, or where nobody knows, on a change of files since.
     """
-    texts = {check.text for check in checks if check.said}
+    texts = {check.text for check in checks if check.fields}
     unknown = texts.intersection(task.note_values("cannot run"))
     was_red = texts.difference(unknown, task.note_values("held"))
     return bool(was_red) or (has_changes and (bool(unknown) or not texts))
@@ -77,9 +77,9 @@ def recheck(run: Run, text: bytes, lacks: Lacks) -> dict[str, str] | None:
     """
     asked = dict[str, list[Task]]()
     for task in tasks.read_tasks(text):
-        held = {one for each in (task, *task.subtasks) for one in each.note_values("held")}
+        held_before = {one for each in (task, *task.subtasks) for one in each.note_values("held")}
         for check in checks_of([task] if task.mark == "x" else ()):
-            if check.said and check.changes_nothing and check.text not in held:
+            if check.fields and check.changes_nothing and check.text not in held_before:
                 asked.setdefault(check.text, []).append(task)
     broken = dict[str, str]()
     for number, (line, owners) in enumerate(asked.items(), 1):

@@ -38,7 +38,7 @@ def prompt_memory(state: State, *, task: str = "", so_far: str = "") -> str:
         lines.append(f"- {row.kind} · {summary}" + " · it did not succeed" * (not row.success))
         is_told = bool(task) and row.message.startswith(f"{task}, ")
         words = dict.fromkeys(filter(None, ("" if is_told else row.message, row.said)))
-        lines += [f"  {one_line(said, _WORDS)}" for said in words]
+        lines += [f"  {one_line(message, _WORDS)}" for message in words]
     lines += [f"One was cut short before it was ready: {cut}"] if cut else []
     lines += [*state.read_note("left").splitlines(), *([f"This run so far: {so_far}"] if so_far else [])]
     return shorten(plain("\n".join(lines)), _MOST)

@@ -25,9 +25,9 @@ def _mode(run: Run) -> str:
 
 def first_line(run: Run) -> str:
     """The line that begins a run: where its progress stands, why it may not commit, who hears of it."""
-    off = "" if run.settings.auto_commit else f"commits are off ({run.settings.said['auto_commit'].where})"
-    told = ", ".join(run.outbox.names)
-    return " · ".join(filter(None, [f"progress in {run.file.path}", off, told and f"notices: {told}"]))
+    off = "" if run.settings.auto_commit else f"commits are off ({run.settings.given['auto_commit'].where})"
+    text = ", ".join(run.outbox.names)
+    return " · ".join(filter(None, [f"progress in {run.file.path}", off, text and f"notices: {text}"]))
 
 
 def iteration_heading(run: Run) -> str:
@@ -100,8 +100,8 @@ def end_notice(run: Run, stop: Stop) -> Notice:
 
 def _notice(run: Run, event: str, what: str, *lines: str) -> Notice:
     title = f"Rehearsal: Ralph {what}" if run.start.rehearsal else f"Ralph {what}"  # nobody shall take one for real
-    said = [f"Plan: {run.start.name}", f"Mode: {_mode(run)}", *lines, f"Repo: {run.top.name}"]
-    return Notice(event, title, "\n".join(filter(None, said)))
+    parts = [f"Plan: {run.start.name}", f"Mode: {_mode(run)}", *lines, f"Repo: {run.top.name}"]
+    return Notice(event, title, "\n".join(filter(None, parts)))
 
 
 def last_line(run: Run, stop: Stop) -> str:

@@ -32,7 +32,7 @@ class Start:
     plan: Path
     """Absolute, links followed."""
     name: str
-    said: Sequence[Given]
+    given: Sequence[Given]
     """What is said of settings everywhere but in templates."""
     said_mode: str
     """The mode that the progress file named; empty where that was none."""
@@ -54,10 +54,10 @@ class Start:
 
         A role is over once its task is, or when it is another one's turn, and never after one iteration.
         """
-        settings, template, text = sources.of_mode(self.said, mode)
+        settings, template, text = sources.of_mode(self.given, mode)
         settings.once &= not as_role
         if settings.mcp and not find_spec("mcp"):
-            raise RalphError(f"{settings.said['mcp'].where}: needs the mcp package", fix="pip install 'ralph-sh[mcp]'")
+            raise RalphError(f"{settings.given['mcp'].where}: needs the mcp package", fix="pip install 'ralph-sh[mcp]'")
         return replace(self, mode=mode, is_role=as_role, settings=settings, template=template, template_text=text)
 
     @property
@@ -87,8 +87,8 @@ class Start:
 
     def missing_imports(self, text: bytes) -> list[RalphError]:
         """What a plan in JSON has that the progress file with this text lacks."""
-        told = self.imported and self.imported.left_out(text)
-        return [RalphError(told)] if told else []
+        message = self.imported and self.imported.left_out(text)
+        return [RalphError(message)] if message else []
 
     def why_stuck(self, text: bytes) -> Stop | None:
         """Why --strict can begin nothing with this progress file. Raises RalphError with all that is wrong with it."""

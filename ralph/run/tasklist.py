@@ -28,9 +28,9 @@ def check_tasks(text: bytes, name: str, settings: Settings) -> Sequence[Task]:
     wrong = tasks.find_problems(listed)
     for task in listed:
         for one in () if task.done else checks_of([task]):
-            if not one.said and settings.criteria == "strict":
+            if not one.fields and settings.criteria == "strict":
                 wrong.append(f"line {task.number}: {one.text}: no machine can check this, and --criteria is strict")
-            if "url" in one.said and settings.base_url is None:
+            if "url" in one.fields and settings.base_url is None:
                 wrong.append(f"line {task.number}: {one.text}: needs to know where: set --base-url")
     if wrong:
         raise RalphError.of(RalphError(f"{name}: {line}") for line in wrong)
@@ -59,12 +59,12 @@ def touched_files(state: State, task_id: str) -> Sequence[str]:
 def prompt_values(task: Task, session: str, state: State) -> dict[str, Value]:
     """What a prompt may say of this task."""
     asked = checks_of(task.chain)
-    own = [said.partition(": ")[2] for said in task.note_values("role") if ": " in said]
+    own = [message.partition(": ")[2] for message in task.note_values("role") if ": " in message]
     return {
         "TASK_ID": task.id,
         "TASK": task.text + "".join(f" (a part of {one.id}: {one.text})" for one in task.above),
-        "CRITERIA": [one.text for one in asked if one.said],
-        "UNCHECKED": [one.text for one in asked if not one.said],
+        "CRITERIA": [one.text for one in asked if one.fields],
+        "UNCHECKED": [one.text for one in asked if not one.fields],
         "HELD": [one.text for one in asked if one.text in task.note_values("held")],
         "CLAIMED": "".join(task.note_values("claimed")),
         "FAILURES": [*task.note_values("failed"), *own][-3:],  # the newest

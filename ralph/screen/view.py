@@ -83,13 +83,14 @@ class View:
         """
         stream = self._stream
         names = [name.removeprefix(self._here) for name in changed or stream.edited]
-        told = {
+        left = {
             "it was in": join_names([self._call(block) for block in stream.running.values()], 3),
             "files it had changed, which may be gone since": join_names(names, 10),
             "its last words": stream.words.strip(),
         }
-        said = [f"{what}: {one_line(said_of_work(plain(text)), 400)}" for what, text in told.items() if text not in why]
-        return " ".join("; ".join([one_line(said_of_work(why), WRONG), *said]).split()[:_HANDED]) if said else ""
+        new = {what: said_of_work(plain(text)) for what, text in left.items() if text not in why}
+        phrases = [f"{what}: {one_line(text, 400)}" for what, text in new.items()]
+        return " ".join("; ".join([one_line(said_of_work(why), WRONG), *phrases]).split()[:_HANDED]) if phrases else ""
 
     def _message(self, event: Event, indent: int) -> Iterator[str]:
         """What is said, a call, or what came of it: wrapped words, and a row for all else; or the whole."""

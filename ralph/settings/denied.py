@@ -27,11 +27,11 @@ branches, or takes work out of the working tree; other ways to install Python pa
 
 def parse_deny_list(text: str) -> tuple[str, ...]:
     """The rules and lists that a setting names. Raises ValueError for a list that is not there."""
-    said = values.names(text)
-    for name in said:
+    names = values.names(text)
+    for name in names:
         if re.fullmatch("[a-z]+-[a-z-]+", name) and name not in _LISTS:  # no tool is called so
             raise ValueError(f"{name} is no list; there are {', '.join(_LISTS)}")
-    return said
+    return names
 
 
 def deny_rules(denied: Sequence[str]) -> Iterator[str]:

@@ -69,29 +69,29 @@ OF_A_RUN = (
 """Plan, mode and number, and an option for each setting."""
 
 
-def asked(said: dict[str, Any], rest: Sequence[str], pace: "Pace | None") -> Asked:
+def asked(message: dict[str, Any], rest: Sequence[str], pace: "Pace | None") -> Asked:
     """What these words and options ask for; `rest` is for the agent."""
-    requirements = said.pop("requirements")
-    words = [word for word in (requirements, *said.pop("words")) if word]
+    requirements = message.pop("requirements")
+    words = [word for word in (requirements, *message.pop("words")) if word]
     if words[1:2] and words[1].isdecimal():
         words.insert(1, "")
     if words[3:]:
         raise RalphError(f"{words[3]} is a word too many", fix="write ralph PLAN MODE MAX_ITERATIONS, in this order")
     plan, mode, number = [*words, "", "", ""][:3]
     if number:
-        said["max_iterations"] = number
+        message["max_iterations"] = number
     given = list[Given]()
-    if requirements and said["strict"] is not False:  # that is what ralph1 does
+    if requirements and message["strict"] is not False:  # that is what ralph1 does
         implied = {"RALPH_STRICT": "true", "RALPH_ON_FAILURE": "restore"}
         given += [Given(*one, Source.PLAN, "--requirements") for one in implied.items()]
     for setting in ON_COMMAND_LINE:
-        text = said.pop(setting.field)
+        text = message.pop(setting.field)
         if setting.many:  # a pattern is one word here, whatever stands in it
             text = " ".join(map(shlex.quote, text) if setting.metavar == "GLOB" else text) or None
         if text is not None:
             where = f"--{'no-' * (text is False)}{setting.name}"
             given.append(Given(setting.variable, str(text), Source.COMMAND_LINE, where))
-    return Asked(plan, mode, given, rest, pace, bool(requirements), **said)
+    return Asked(plan, mode, given, rest, pace, bool(requirements), **message)
 
 
 def suggest_command(plan: str) -> str:

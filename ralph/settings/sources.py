@@ -73,33 +73,33 @@ def of_template(text: str, path: Path) -> Iterator[Given]:
 
 def collect_settings(plan: Path, given: Iterable[Given] = ()) -> list[Given]:
     """All that is said but in templates, which each mode has its own of; `given` is what the command line says."""
-    said = [*given, *of_plan(files.read_or_empty(plan), plan.name)]
+    message = [*given, *of_plan(files.read_or_empty(plan), plan.name)]
     for name, text in os.environ.items():
         is_near = name.startswith("RALPH_") and difflib.get_close_matches(name[6:], _NAMES, n=1, cutoff=_NEAR)
         if name in BY_VARIABLE or is_near:  # any other name there is nobody's business
-            said.append(Given(name, text, Source.ENVIRONMENT, "environment"))
+            message.append(Given(name, text, Source.ENVIRONMENT, "environment"))
     in_files = list(in_file(Path(".ralph.env"), Source.PROJECT_FILE))
     in_files += in_file(home_file(), Source.HOME_FILE)
-    return [*said, *reversed(in_files)]  # of a name that one of them sets twice the last counts
+    return [*message, *reversed(in_files)]  # of a name that one of them sets twice the last counts
 
 
-def of_mode(said: Sequence[Given], mode: str) -> tuple[Settings, Path, str]:
+def of_mode(given: Sequence[Given], mode: str) -> tuple[Settings, Path, str]:
     """The settings of a mode, and its template: path and text. Raises RalphError with all problems."""
     template, text = Path(), ""
     names = list[str]()
     try:
-        known = single_setting(said, "RALPH_PROMPTS", "RALPH_STRICT")
+        known = single_setting(given, "RALPH_PROMPTS", "RALPH_STRICT")
         name = "task" if known.strict and mode == "build" else mode
         template, text = prompt.find_template(name, prompt.template_folders(known.prompts))
     except RalphError as error:
-        said = [*said, Given("", error.message, Source.TEMPLATE, "")]
-    said = [*said, *of_template(text, template)]
-    if any(one.variable not in BY_VARIABLE for one in said):
+        given = [*given, Given("", error.message, Source.TEMPLATE, "")]
+    given = [*given, *of_template(text, template)]
+    if any(one.variable not in BY_VARIABLE for one in given):
         from ralph.notify import channels  # noqa: PLC0415 - 20 ms that a start on a finished plan need not pay
 
         for channel in channels.load_channel().values():
             names += channel.names
-    return resolve_settings(said, names), template, text
+    return resolve_settings(given, names), template, text
 
 
 def settings_everywhere(plan: Path, given: Iterable[Given] = (), mode: str = "") -> Settings:
@@ -107,9 +107,9 @@ def settings_everywhere(plan: Path, given: Iterable[Given] = (), mode: str = "")
     return of_mode(collect_settings(plan, given), "build" if mode in ("", "all") else mode)[0]
 
 
-def single_setting(said: Iterable[Given], *variables: str) -> Settings:
+def single_setting(given: Iterable[Given], *variables: str) -> Settings:
     """What is said of these settings, whatever is wrong with others."""
-    return resolve_settings([one for one in said if one.variable in variables])
+    return resolve_settings([one for one in given if one.variable in variables])
 
 
 def channel_values() -> Mapping[str, str]:

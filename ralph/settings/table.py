@@ -196,7 +196,7 @@ class Settings:
     interactive: bool = _flag("a person talks to the agent, on a terminal", "false", sources=_OF_TEMPLATES)
 
     def __init__(self, **found: Any) -> None:
-        self.said = dict[str, Given]()
+        self.given = dict[str, Given]()
         """Who set it, for each field that somebody set."""
         self.remarks = list[RalphError]()
         """What is not wrong and deserves a word."""
@@ -229,7 +229,7 @@ def resolve_settings(given: Iterable[Given], also_known: Sequence[str] = ()) -> 
         except RalphError as problem:
             problems.append(problem)
     if "git-write" in settings.deny and not settings.strict:
-        settings.auto_commit, settings.said["auto_commit"] = False, settings.said["deny"]
+        settings.auto_commit, settings.given["auto_commit"] = False, settings.given["deny"]
     problems += _without_effect(settings)
     if problems:
         raise RalphError.of(problems)
@@ -239,8 +239,8 @@ def resolve_settings(given: Iterable[Given], also_known: Sequence[str] = ()) -> 
 def _without_effect(settings: Settings) -> list[RalphError]:
     """What the command line says and lacks another setting that it needs; what other places say so is a remark."""
     problems = list[RalphError]()
-    for needed, is_there in (("strict", settings.strict), ("jobs", "jobs" in settings.said)):
-        idle = [settings.said[one.field] for one in TABLE if one.needs == needed and one.field in settings.said]
+    for needed, is_there in (("strict", settings.strict), ("jobs", "jobs" in settings.given)):
+        idle = [settings.given[one.field] for one in TABLE if one.needs == needed and one.field in settings.given]
         asked = [one.where for one in idle if one.source is Source.COMMAND_LINE]
         others = [f"{one.where}: {one.variable}" for one in idle if one.source is not Source.COMMAND_LINE]
         for found, where in ((problems, asked), (settings.remarks, others)):
@@ -252,13 +252,13 @@ def _without_effect(settings: Settings) -> list[RalphError]:
 
 def _of_each_place(given: Iterable[Given]) -> Iterable[Given]:
     """What each place says of a setting, the strongest first; a list that stands there in several lines is one."""
-    said = dict[tuple[str, Source], Given]()
+    message = dict[tuple[str, Source], Given]()
     for one in sorted(given, key=lambda one: one.source):
         key = one.variable or one.text, one.source
-        first, setting = said.setdefault(key, one), BY_VARIABLE.get(one.variable)
+        first, setting = message.setdefault(key, one), BY_VARIABLE.get(one.variable)
         if first is not one and setting and setting.many:
-            said[key] = first._replace(text=f"{first.text} {one.text}")
-    return said.values()
+            message[key] = first._replace(text=f"{first.text} {one.text}")
+    return message.values()
 
 
 def _take(one: Given, settings: Settings, also_known: Sequence[str]) -> None:
@@ -282,9 +282,9 @@ def _take(one: Given, settings: Settings, also_known: Sequence[str]) -> None:
     except ValueError as error:
         name = "" if of_command_line else f": {one.variable}"
         raise RalphError(f'{one.where}{name}: "{text}": {error}') from None
-    stronger = settings.said.get(setting.field)
+    stronger = settings.given.get(setting.field)
     if not stronger or (of_template and setting.modes_own and stronger.source > Source.ENVIRONMENT):
-        settings.said[setting.field] = one
+        settings.given[setting.field] = one
         setattr(settings, setting.field, value)
     elif of_template and setting.many:
         setattr(settings, setting.field, getattr(settings, setting.field) + value)

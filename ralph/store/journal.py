@@ -193,8 +193,8 @@ def parse_records(objects: Iterable[object]) -> list[Record]:
 def _record(found: Mapping[str, object]) -> Record | None:
     """What it tells of a record; None when it is none."""
     with contextlib.suppress(TypeError, ValueError, OverflowError):
-        told = {name: found[name] for name, kind in _KINDS.items() if _fits(found.get(name), kind)}
-        record = Record(**told)  # type: ignore[arg-type]  # just looked at
+        values = {name: found[name] for name, kind in _KINDS.items() if _fits(found.get(name), kind)}
+        record = Record(**values)  # type: ignore[arg-type]  # just looked at
         record.transcript = record.transcript.rpartition("/")[2]
         return record if record.at else None
     return None
@@ -272,8 +272,8 @@ def rotate_journal(path: Path) -> None:
             return
         data = path.read_bytes()
         at = data.index(b"\n", len(data) // 2) + 1
-        said = asdict(sum_up(parse_lines(data[:at]))) | journal_line("sums", time.time(), message="")
-        files.replace_unchanged(path, data, json.dumps(said).encode() + b"\n" + data[at:])
+        summary_line = asdict(sum_up(parse_lines(data[:at]))) | journal_line("sums", time.time(), message="")
+        files.replace_unchanged(path, data, json.dumps(summary_line).encode() + b"\n" + data[at:])
 
 
 def journal_line(event: str, at: float, *, message: str, **more: object) -> dict[str, object]:

@@ -34,13 +34,13 @@ def _of_git(repository: Repository) -> dict[str, str]:
         if folder.is_dir():
             found[str(folder)] = _LEADS + os.path.realpath(folder)
     for git_dir in {repository.git_dir, repository.common}:
-        told = [f"{git_dir}/{name}" for name in _COMPARED]
+        paths = [f"{git_dir}/{name}" for name in _COMPARED]
         for top, folders, names in os.walk(git_dir):
             for name in (*folders, *names):
                 path = f"{top}/{name}"
                 if os.path.islink(path):  # noqa: PTH114 - some hundred, and Path takes thrice as long
                     found[path] = _LEADS + os.readlink(path)  # noqa: PTH115 - a string
-                elif path in told or (top.startswith(f"{git_dir}/hooks") and not name.endswith(".sample")):
+                elif path in paths or (top.startswith(f"{git_dir}/hooks") and not name.endswith(".sample")):
                     found[path] = text_of(Path(path))
             if top == str(git_dir):
                 folders[:] = _DEEP
@@ -59,19 +59,19 @@ def compare_snapshots(
         was, is_now = before.get(name, ""), now.get(name, "")
         if was == is_now or (name.endswith(".jsonl") and is_now.startswith(was)):  # to a history one may append
             continue
-        said = name.removeprefix(f"{root}/")
+        label = name.removeprefix(f"{root}/")
         if is_now.startswith(_LEADS):
-            serious.append(f"{said} leads to {is_now.removeprefix(_LEADS)} now")
+            serious.append(f"{label} leads to {is_now.removeprefix(_LEADS)} now")
         elif Path(name).parent.name == "hooks" and not was:
-            remark = f"{said} is new, and git runs it at each commit"
+            remark = f"{label} is new, and git runs it at each commit"
         else:
             texts = [text for text in (was, is_now) if not text.startswith(_LEADS)]
-            serious.append(f"{said} {'was changed' if is_now else 'is gone'}{keep_versions(name, texts, keep)}")
+            serious.append(f"{label} {'was changed' if is_now else 'is gone'}{keep_versions(name, texts, keep)}")
     return serious, remark
 
 
-def settings_in(held: bytes, plan: Path) -> str:
+def settings_in(content: bytes, plan: Path) -> str:
     """The settings in a plan, or all of one in JSON; a person may go on writing one in words."""
-    if plan.suffix == ".json" or b"json" in held:
-        return os.fsdecode(held)
-    return repr([(one.variable, one.text) for one in sources.of_plan(held, plan.name)])
+    if plan.suffix == ".json" or b"json" in content:
+        return os.fsdecode(content)
+    return repr([(one.variable, one.text) for one in sources.of_plan(content, plan.name)])

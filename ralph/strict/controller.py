@@ -87,7 +87,7 @@ class StrictController(Controller):
     def _look_before(self, task: Task) -> list[tuple[str, str]]:
         """The notes of what the checks of a task say before it is begun: those that hold already prove nothing."""
         run, checks = self._run, criteria.checks_of(task.chain)
-        runs_programs = any("command" in one.said for one in checks)
+        runs_programs = any("command" in one.fields for one in checks)
         if runs_programs:  # which an agent may have written
             self._edit_list(lambda text: text)
             self._guard.begin_watch()
@@ -97,13 +97,12 @@ class StrictController(Controller):
         if found is None:
             return []
         notes = evidence.notes_of(found, self._guard.commit_now())
-        held = [said for name, said in notes if name == "held"]
-        if held:
-            said = (
-                f"{task.id}: {len(held)} of {plural(len(found), 'check')} hold before it is begun: {join_names(held)}"
-            )
-            run.screen.say(f"ralph: {said}")
-            run.write_journal("checks", success=False, message=said, requirement_id=task.id)
+        held_before = [check for name, check in notes if name == "held"]
+        if held_before:
+            count = f"{len(held_before)} of {plural(len(found), 'check')}"
+            message = f"{task.id}: {count} hold before it is begun: {join_names(held_before)}"
+            run.screen.say(f"ralph: {message}")
+            run.write_journal("checks", success=False, message=message, requirement_id=task.id)
         return notes
 
     def _is_done(self, task: str | None) -> bool:
@@ -119,7 +118,7 @@ class StrictController(Controller):
             iteration = self._put_down(iteration)
         else:
             iteration = self._judge_attempt(iteration)
-        if (mode := requested_mode(iteration.turn.said, self._token)) in run.settings.then:
+        if (mode := requested_mode(iteration.turn.final_words, self._token)) in run.settings.then:
             self._edit_list(lambda text: progress.with_mode(text, mode))
         elif mode:
             run.complain(f"the wish for the mode {mode} is ignored: {run.start.template} names it not in RALPH_THEN")
@@ -172,8 +171,8 @@ class StrictController(Controller):
         if roles:
             self._mark_task(" ", "role", roles.after_failure(self._role, found))
         self._edit_list(lambda text: edits.with_failure(text, task.id, why, most, is_claimed=bool(found.unproved)))
-        said = f"{task.id}, try {task.tries + 1}: {why}"
-        return replace(iteration, failed=said, tried=task.has_more_tries(most))
+        message = f"{task.id}, try {task.tries + 1}: {why}"
+        return replace(iteration, failed=message, tried=task.has_more_tries(most))
 
     def _find_out(self, iteration: Iteration) -> Finding:
         """What came of the try: what the agent did, then the task's criteria and verify."""
@@ -187,7 +186,7 @@ class StrictController(Controller):
             return Finding(failed=f"{join_names(outside)} changed, which is not allowed here: put back")
         if turn.outcome is not Outcome.OK:
             return Finding(failed=turn.why)
-        claim = read_claim(turn.said, turn.proposal or {}, token=self._token, task_id=task.id)
+        claim = read_claim(turn.final_words, turn.proposal or {}, token=self._token, task_id=task.id)
         if claim != Finding() or (roles and self._role not in (roles.checked, roles.fix)):
             return claim
         checks = criteria.checks_of(task.chain)
@@ -202,7 +201,7 @@ class StrictController(Controller):
         """Whether something says that it was the attempt which made all green; two agents' word where nothing can."""
         now = self._current_task
         has_changes = bool(self._guard.changed_files(now.id)) or iteration.before.size != iteration.after.size
-        has_checks = any(one.said for one in checks)
+        has_checks = any(one.fields for one in checks)
         if evidence.is_proved(now, checks, has_changes=has_changes) or (has_checks and not self._has_evidence):
             return Finding()
         if not has_checks:
@@ -221,7 +220,7 @@ class StrictController(Controller):
         run = self._run
         for one in () if run.start.rehearsal else criteria.in_one_browser(wanted):  # no fake agent can meet them
             ended = evidence.run_check(run, one, self._lacks)
-            if ended and (ended.failed or not one.said):
+            if ended and (ended.failed or not one.fields):
                 run.screen.remark(f"ralph: {ended.why or ended.what}")
             yield ended
         if run.settings.verify:
@@ -233,8 +232,8 @@ class StrictController(Controller):
         before = self._file.text
         ids, proof = [one.id for one in task.chain], self._without_proof
         self._edit_list(lambda text: edits.with_task_done(text, *ids, note="note" if proof else "", why=proof))
-        said = commit_message(task.id, task.text, iteration.turn.said, self._role)
-        failed = self._guard.commit_task(task.id, said)
+        message = commit_message(task.id, task.text, iteration.turn.final_words, self._role)
+        failed = self._guard.commit_task(task.id, message)
         self._guard.settle_programs("while a task is committed")
         if failed:
             self._edit_list(lambda text: mend_list(before, text).text)
@@ -246,8 +245,10 @@ class StrictController(Controller):
         """The first claim that nothing proves is no failed attempt: another agent shall look, which is told of it."""
         run, task = self._run, self._task
         changed = join_names(self._guard.changed_files(task.id), 10) or "nothing"
-        said = f"{timestamp()} changed {changed}; said: {said_of_work(iteration.turn.said).partition(chr(10))[0]}"
-        self._mark_task(" ", "claimed", said)
+        message = (
+            f"{timestamp()} changed {changed}; said: {said_of_work(iteration.turn.final_words).partition(chr(10))[0]}"
+        )
+        self._mark_task(" ", "claimed", message)
         run.screen.say(f"ralph: {task.id}: {why}; another agent looks at it")
         return iteration
 

@@ -413,8 +413,8 @@ class Guard:
         if watch.is_strict and {name, *map(str, Path(name).parents)}.intersection(watch.protected):
             if os.path.realpath(path) != str(self._plan) or not path.is_file():
                 return _GOVERNS
-            held = self._shadow.run("cat-file", "blob", f":{name}")
-            if compared.settings_in(held, path) != compared.settings_in(path.read_bytes(), path):
+            content = self._shadow.run("cat-file", "blob", f":{name}")
+            if compared.settings_in(content, path) != compared.settings_in(path.read_bytes(), path):
                 return _GOVERNS
         if not watch.only:
             return ""
@@ -450,12 +450,12 @@ def put_right(run: Run, before: bytes, when: str) -> tuple[str, ...]:
     if right == left:
         return ()
     run.file.edit(lambda text: mend_list(before, text).text)
-    kept, said = run.state.keep_copy(name, left), "the task list is in its order; new tasks are under ## Proposed"
+    kept, message = run.state.keep_copy(name, left), "the task list is in its order; new tasks are under ## Proposed"
     if what:
         undone = "; ".join(what)
-        said = f"undone, since the tasks are ralph's {when}: {undone}"
+        message = f"undone, since the tasks are ralph's {when}: {undone}"
         run.count_put_back(kinds)
-    run.complain(f"{said}; {name} as it was left is {kept}")
+    run.complain(f"{message}; {name} as it was left is {kept}")
     return what
 
 
@@ -482,10 +482,10 @@ def matches_patterns(name: str, groups: Sequence[Sequence[str]]) -> bool:
 
 def _expression(pattern: str) -> str:
     """A pattern as a regular expression."""
-    said = ""
+    message = ""
     for part in _WILD.split(pattern):
         if part.startswith("{") and part.endswith("}"):
-            said += f"({'|'.join(map(_expression, part[1:-1].split(',')))})"
+            message += f"({'|'.join(map(_expression, part[1:-1].split(',')))})"
         else:
-            said += _MEANS.get(part) or fnmatch.translate(part)[4:-3]  # without what marks the end
-    return said
+            message += _MEANS.get(part) or fnmatch.translate(part)[4:-3]  # without what marks the end
+    return message

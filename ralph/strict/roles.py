@@ -23,8 +23,8 @@ class Roles(NamedTuple):
 
     def of(self, task: Task) -> str:
         """The one that the task needs now."""
-        said = "".join(task.note_values("role")[-1:]).partition(":")[0]
-        return said if said and said in (*self.order, self.fix) else self.order[0]
+        message = "".join(task.note_values("role")[-1:]).partition(":")[0]
+        return message if message and message in (*self.order, self.fix) else self.order[0]
 
     def after(self, role: str) -> str:
         """The one that comes next; empty after the last."""
@@ -50,7 +50,7 @@ def roles_of(start: Start) -> Roles | None:
         return None
     writers = [name for name in order if () not in start.in_mode(name).settings.only]
     if not writers:
-        where = start.settings.said["roles"].where
+        where = start.settings.given["roles"].where
         raise RalphError(
             f"{where}: none of the roles {join_names(names)} may change files", fix="have build among them"
         )

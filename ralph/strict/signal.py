@@ -41,13 +41,13 @@ class Finding:
     """It failed since a reviewer says so."""
 
 
-def read_claim(said: str, call: Mapping[str, Any], *, token: str, task_id: str) -> Finding:
+def read_claim(message: str, call: Mapping[str, Any], *, token: str, task_id: str) -> Finding:
     """What the final words of an agent claim of this task, and its last call of a tool of ralph's that says so.
 
     A signal counts alone on its line, or at the very end of the last line; never in code, in a quotation or within a
     sentence. All that count have to say the same.
     """
-    lines = _lines(said)
+    lines = _lines(message)
     signals = [*map(_SIGNAL.fullmatch, lines), *map(_AT_THE_END.fullmatch, lines[-1:])]
     claimed = [(one[1], dict(_ATTRIBUTE.findall(one[2])), one[3]) for one in signals if one]
     kind = {"complete": "done", "blocked": "blocked"}.get(str(call.get("name")).rpartition("_")[2], "")
@@ -62,39 +62,39 @@ def read_claim(said: str, call: Mapping[str, Any], *, token: str, task_id: str) 
     return claims.pop() if claims else Finding(failed=_SILENT)
 
 
-def requested_mode(said: str, token: str) -> str:
+def requested_mode(message: str, token: str) -> str:
     """The mode that the final words of an agent ask for, alone on a line; empty where they ask for none."""
-    found = [_MODE.fullmatch(line) for line in _lines(said)]
+    found = [_MODE.fullmatch(line) for line in _lines(message)]
     return next((one[2] for one in found if one and one[1] == token), "")
 
 
-def _lines(said: str) -> list[str]:
+def _lines(message: str) -> list[str]:
     """Its lines outside of code fences, but for those that are blank at its end."""
-    return [line.body.decode().strip() for line in split_blocks(said.strip().encode(errors="replace")).lines]
+    return [line.body.decode().strip() for line in split_blocks(message.strip().encode(errors="replace")).lines]
 
 
-def _claim(kind: str, about: Mapping[str, str], held: str, token: str, task_id: str) -> Finding:
+def _claim(kind: str, about: Mapping[str, str], content: str, token: str, task_id: str) -> Finding:
     """What one signal claims, or one call of a tool."""
     if about.get("session") != token:
         what = "the signal bears the session of another run; the one that counts stands in the prompt"
         return Finding(failed=what)
-    held = " ".join(held.replace(token, "SESSION").split())  # on its way into files that other agents can read
-    for named in (about.get("id", task_id), held if kind == "done" else task_id):
+    content = " ".join(content.replace(token, "SESSION").split())  # on its way into files that other agents can read
+    for named in (about.get("id", task_id), content if kind == "done" else task_id):
         if named != task_id:
             what = shorten(named.replace(token, "SESSION"), 80)
             return Finding(failed=f"the signal is for {what}, and the task was {task_id}")
     if kind == "reject":
-        return Finding(failed=f"rejected: {held}", rejected=True)
-    return Finding(blocked=held or "it gave no reason") if kind == "blocked" else Finding()
+        return Finding(failed=f"rejected: {content}", rejected=True)
+    return Finding(blocked=content or "it gave no reason") if kind == "blocked" else Finding()
 
 
-def commit_message(task_id: str, text: str, said: str, role: str) -> str:
+def commit_message(task_id: str, text: str, message: str, role: str) -> str:
     """What the commit of a task says: the agent's words, the first line with the id in front; the task's without any.
 
     A first line that is too long is cut, and stands below in full. A line of the body that git would take for a comment
     or a trailer is indented.
     """
-    words = said_of_work(said) or text
+    words = said_of_work(message) or text
     first, _, rest = words.partition("\n")
     body = (rest if len(first) <= _WIDTH else words).strip()[:1000]
     body = re.sub(r"^(?=#|[\w-]+:)", " ", body, flags=re.MULTILINE)

@@ -130,8 +130,8 @@ class Rehearsal:
         self._show("cat", "sample_PROGRESS.md")
         _, names = watched.take_changes()
         if names:
-            said = f"your repository is not as it was before the rehearsal: {join_names(names)}"
-            self.wrong.append(f"{said}; if that was not you, a hook or the verify command reaches out of the copy")
+            message = f"your repository is not as it was before the rehearsal: {join_names(names)}"
+            self.wrong.append(f"{message}; if that was not you, a hook or the verify command reaches out of the copy")
 
     def close(self) -> int:
         """Says what would have happened, and what would have gone wrong; the exit code."""

@@ -34,15 +34,15 @@ def main() -> int:
     try:
         now = progress.parse(file.read_bytes())
         if not now.tasks and not now.done:
-            said = _plans(plan, file)
+            message = _plans(plan, file)
         elif once or now.mode in ("plan", "validate"):
-            said = "Nothing is missing."
+            message = "Nothing is missing."
         else:
-            said = _works(file)
+            message = _works(file)
     except (RalphError, OSError) as error:
-        said, is_error = str(error), True
-    _says(said)
-    _prints(type="result", subtype="success", is_error=is_error, result=said, total_cost_usd=0.0)
+        message, is_error = str(error), True
+    _says(message)
+    _prints(type="result", subtype="success", is_error=is_error, result=message, total_cost_usd=0.0)
     return int(is_error)
 
 
@@ -95,8 +95,8 @@ def _runs(command: str) -> None:
     _uses("Bash", command=command)
     done = call_program(["sh", "-c", command], timeout_s=_SHELL_S)
     if done.code:
-        said = (done.stdout + done.stderr).decode(errors="replace").split("\n")[-4:-1]
-        raise RalphError(f"{command}: exit code {done.code}: {' · '.join(said)}")
+        message = (done.stdout + done.stderr).decode(errors="replace").split("\n")[-4:-1]
+        raise RalphError(f"{command}: exit code {done.code}: {' · '.join(message)}")
 
 
 def _says(text: str) -> None:

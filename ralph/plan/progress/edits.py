@@ -67,8 +67,8 @@ def with_mode(text: bytes, mode: str, rounds: str | None = None) -> bytes:
     """The same with the mode that it is in, and this count of rounds, None for the same; but build alone."""
     if rounds is None:
         rounds = parse(text).rounds
-    said = f"{mode} {rounds}".strip()
-    return _with_head(text, "Mode", "" if said == "build" else said)
+    message = f"{mode} {rounds}".strip()
+    return _with_head(text, "Mode", "" if message == "build" else message)
 
 
 def _with_head(text: bytes, name: str, value: str) -> bytes:
@@ -136,10 +136,10 @@ def with_lines(text: bytes, title: str, lines: Sequence[bytes]) -> bytes:
     if not _heading(text, begins):
         return insert_lines(text, len(text), [b"", encode_text(f"## {title}"), b"", *lines])
     start, end = section_range(text, begins)
-    said = text[start:end].rstrip()
-    if not said:
+    body = text[start:end].rstrip()
+    if not body:
         return insert_lines(text, start, [b"", *lines])
-    return insert_lines(text, text.find(b"\n", start + len(said)) + 1 or len(text), lines)
+    return insert_lines(text, text.find(b"\n", start + len(body)) + 1 or len(text), lines)
 
 
 def with_refusal(text: bytes, reasons: Sequence[str], output: str = "", *, what: str = _TAKEN_BACK) -> bytes:
@@ -148,10 +148,10 @@ def with_refusal(text: bytes, reasons: Sequence[str], output: str = "", *, what:
     All of it is quoted, since of a quotation no line means anything. `output` is what the check printed, as it came.
     The blank line at its end keeps quotations apart that somebody appends.
     """
-    said = [f"{what}:", "", *(f"- {' '.join(reason.split())}" for reason in reasons)]
+    quoted_lines = [f"{what}:", "", *(f"- {' '.join(reason.split())}" for reason in reasons)]
     if shown := harmless_output(output):
-        said += ["", *(f"    {line}" for line in shown.split("\n"))]
-    quote = [encode_text(f"> {line}".rstrip()) for line in said]
+        quoted_lines += ["", *(f"    {line}" for line in shown.split("\n"))]
+    quote = [encode_text(f"> {line}".rstrip()) for line in quoted_lines]
     text = without_refusal(text)
     return insert_lines(text, len(text), [b"", b"## Verification", b"", _SIGNED, b"", *quote, b""])
 

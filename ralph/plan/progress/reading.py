@@ -178,21 +178,21 @@ def parse(text: bytes) -> Progress:
             if is_below_done if name == "Verified" else is_head or name not in _OF_HEAD:
                 words.setdefault(name, []).append(line)
         is_below_done = name == "RALPH_DONE" or (is_below_done and name == "Verified")
-    said = {name: said_on(each[0]) for name, each in words.items()}
-    blocked = said.get("RALPH_BLOCKED")
-    dollars = _DOLLARS.match(said.get("Spent", ""))
-    mode, rounds, number = _MODE.findall(said.get("Mode", ""))[0]
+    values = {name: said_on(each[0]) for name, each in words.items()}
+    blocked = values.get("RALPH_BLOCKED")
+    dollars = _DOLLARS.match(values.get("Spent", ""))
+    mode, rounds, number = _MODE.findall(values.get("Mode", ""))[0]
     tasks = tuple(task for kind, task in items if kind == listed)
     undone = tuple(task for task in tasks if not task.done)
     return Progress(
         size=len(text),
         words=words,
         done="RALPH_DONE" in words,
-        verified=said.get("Verified", ""),
+        verified=values.get("Verified", ""),
         stop="RALPH_STOP" in words,
         blocked=blocked,
         blocked_by_ralph=(blocked or "").startswith(BY_RALPH),
-        plan=said.get("Plan", ""),
+        plan=values.get("Plan", ""),
         spent_usd=float(dollars[1].replace(",", "")) if dollars else 0.0,
         mode="" if mode == "build" else mode,
         rounds=rounds,

@@ -49,7 +49,7 @@ def _with_notes(text: bytes, task_id: str, notes: Sequence[tuple[str, str]]) -> 
     last = task.notes[-1].line if task.notes else task.line
     indent = last.body[: -len(last.body.lstrip())] + b"  " * (not task.notes)
     goes_on = next(_GOES_ON.finditer(text, last.end))
-    return insert_lines(text, goes_on.end(), [indent + encode_text(f"- {name}: {said}") for name, said in notes])
+    return insert_lines(text, goes_on.end(), [indent + encode_text(f"- {name}: {message}") for name, message in notes])
 
 
 def with_evidence(text: bytes, task_id: str, notes: Sequence[tuple[str, str]]) -> bytes:
@@ -100,9 +100,9 @@ def with_task_done(text: bytes, *ids: str, note: str = "", why: str = "") -> byt
     """The same with these tasks ticked; and open once more, twice at most, what agents blocked: it may need them."""
     text = with_mark(text, "x", *ids, note=note, why=why)
     for task in read_tasks(text) if BY_AGENT.encode() in text else ():
-        said = "".join(task.note_values("blocked"))
-        if task.mark == "!" and said.startswith(BY_AGENT) and len(task.note_values("reopened")) < 2:
-            text = with_mark(text, " ", task.id, note=f"reopened: {timestamp()}", why=f"it was blocked {said}")
+        message = "".join(task.note_values("blocked"))
+        if task.mark == "!" and message.startswith(BY_AGENT) and len(task.note_values("reopened")) < 2:
+            text = with_mark(text, " ", task.id, note=f"reopened: {timestamp()}", why=f"it was blocked {message}")
     return text
 
 

@@ -31,7 +31,7 @@ def mend_list(before: bytes, after: bytes) -> Mended:
     left = _meaning(after)
     if left == wanted:
         return Mended(after)
-    known = {said for task in read_tasks(before) for said in (task.id, task.text) if said}
+    known = {message for task in read_tasks(before) for message in (task.id, task.text) if message}
     new = [task for task in read_tasks(after) if task.id not in known and task.text not in known]
     text = _with_stops(before, after)
     for quote in (b"", b"> ") if after.strip() else ():  # quoted, nothing means anything
@@ -68,11 +68,11 @@ def _quoted(line: bytes) -> str:
 def _meaning(text: bytes) -> list[bytes]:
     """What it says to ralph, and what ralph says in it, line by line, but for what stops a run."""
     words = progress.parse(text).words
-    said = sorted(words[word][0].body.strip() for word in words if word not in _STOPS)
+    message = sorted(words[word][0].body.strip() for word in words if word not in _STOPS)
     for title, _, section in _sections(text):
         if title.startswith("verification"):
-            said += [line.strip() for line in section.splitlines() if line.strip()]
-    return said + task_lines(read_tasks(text))
+            message += [line.strip() for line in section.splitlines() if line.strip()]
+    return message + task_lines(read_tasks(text))
 
 
 def _sections(text: bytes) -> Iterator[tuple[str, bool, bytes]]:

@@ -120,10 +120,10 @@ def read_tasks(text: bytes) -> tuple[Task, ...]:
             around.pop()
         owner = around[-1][1]
         if item := listed.get(line.start):
-            name, said = _ID.findall(item.text)[0]
+            name, message = _ID.findall(item.text)[0]
             task = Task(
                 id=name,
-                text=said,
+                text=message,
                 mark=item.mark.lower(),
                 line=line,
                 number=text.count(b"\n", 0, line.start) + 1,
@@ -142,13 +142,13 @@ def read_tasks(text: bytes) -> tuple[Task, ...]:
 
 def task_lines(tasks: Sequence[Task]) -> list[bytes]:
     """The lines of these tasks in a list, with what belongs to each nested below."""
-    said = []
+    message = []
     for task in tasks:
         indent = "  " * len(task.above)
         name = f"{task.id}: " if task.id else ""
-        said.append(f"{indent}- [{task.mark}] {name}{task.text}")
-        said += [f"{indent}  - {note.name}: {note.value}" for note in task.notes]
-    return [encode_text(line) for line in said]
+        message.append(f"{indent}- [{task.mark}] {name}{task.text}")
+        message += [f"{indent}  - {note.name}: {note.value}" for note in task.notes]
+    return [encode_text(line) for line in message]
 
 
 def new_id(text: str, taken: Iterable[str]) -> str:
@@ -178,8 +178,8 @@ def select_next(
 
 
 def _urgency(task: Task) -> tuple[float, int]:
-    said = (one.priority for one in (task, *task.above) if one.priority is not None)
-    return next(said, math.inf), task.tries
+    message = (one.priority for one in (task, *task.above) if one.priority is not None)
+    return next(message, math.inf), task.tries
 
 
 def _to_do(tasks: Sequence[Task]) -> Iterator[tuple[Task, list[str]]]:
@@ -203,11 +203,11 @@ def why_stuck(tasks: Sequence[Task], alone: str | None = None) -> str:
     if alone and not find_task(tasks, alone):
         return f"there is no task {alone} in the list"
     blocked = [task for task in tasks if task.mark == "!"]
-    said = [": ".join([f"{task.id} is blocked", *task.note_values("blocked")]) for task in blocked]
+    reasons = [": ".join([f"{task.id} is blocked", *task.note_values("blocked")]) for task in blocked]
     for task, waits_for in _to_do(tasks):
         if alone in (None, task.id):
-            said.append(f"{task.id} waits for {', '.join(dict.fromkeys(waits_for))}")
-    return shorten("; ".join(said), 500)
+            reasons.append(f"{task.id} waits for {', '.join(dict.fromkeys(waits_for))}")
+    return shorten("; ".join(reasons), 500)
 
 
 def find_problems(tasks: Sequence[Task]) -> list[str]:
