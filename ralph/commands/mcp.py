@@ -53,7 +53,7 @@ def serve_tools(word: str | None, *, progress_file: str | None, propose: bool) -
 
 
 def _written_down(state: State, tool: Callable[..., Answer]) -> Callable[..., Any]:
-    """The same with a line of the journal for each call, and errors in words; one call at a time."""
+    """The tool with a line of the journal for each call, and errors in words; one call at a time."""
 
     @wraps(tool)
     async def call(**arguments: object) -> Answer:

@@ -83,7 +83,7 @@ def _whole(seen: Seen) -> list[str]:
 
 
 def status_facts(seen: Seen) -> dict[str, Any]:
-    """The same for a program; costs in US dollars."""
+    """How a plan stands, for a program; costs in US dollars."""
     sums = seen.sums
     now = seen.progress
     listed = now.tasks if now else ()

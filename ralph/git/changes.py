@@ -117,7 +117,7 @@ def tree(top: Path, env: Mapping[str, str], within: set[str]) -> Tree | None:
 
 
 def _everything(top: Path) -> Tree:
-    """The same where no git knows: every file."""
+    """Every file, where no git knows which have changed."""
     files = dict[str, tuple[str, object]]()
     for folder, inside, names in os.walk(top):
         inside[:] = [name for name in inside if name != ".git"]

@@ -58,7 +58,7 @@ class Git:
         return done.stdout
 
     def list_names(self, *arguments: str) -> list[str]:
-        """The same where git prints names, with `-z`."""
+        """The names that git prints, with `-z`."""
         return names_in(self.run(*arguments))
 
     def _call(self, *arguments: str, stdin: bytes = b"", timeout_s: float = _TIMEOUT_S) -> Finished:

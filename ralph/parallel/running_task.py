@@ -58,7 +58,7 @@ class RunningTask:
         return task is None or task.mark != "~"
 
     def taken_over(self, text: bytes) -> bytes:
-        """The same progress file with what the agent wrote into its sections, and without what it took out of them."""
+        """The progress file with what the agent wrote into its sections, and without what it took out of them."""
         was = encode_text(self.job.progress)
         now = encode_text(self.result.progress)
         new = text

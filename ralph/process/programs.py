@@ -210,7 +210,7 @@ def _proc() -> Iterator[tuple[int, int, str]]:
 
 
 def _ps() -> Iterator[tuple[int, int, str]]:
-    """The same where there is no /proc."""
+    """The processes as ps tells them, where there is no /proc."""
     import subprocess  # noqa: PLC0415 - nothing else needs it
 
     argv = ["ps", "-A", "-o", "pid=,ppid=,stat=,lstart="]

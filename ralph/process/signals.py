@@ -41,7 +41,7 @@ def interrupted() -> signal.Signals | None:
 
 
 def describe_signal() -> str:
-    """The same as people call it; empty as long as none came."""
+    """The name of the signal that came, for people; empty as long as none did."""
     return _received[0][0].name.replace("SIGINT", "Ctrl+C") if _received else ""
 
 

@@ -110,7 +110,7 @@ class Run:
         self.put_back = dict[str, int]()
         """What was put back in this iteration, by `count_put_back`."""
         self.put_backs = deque[str](maxlen=5)
-        """The same of the last iterations, a line each."""
+        """What was put back in the last iterations, a line each."""
         self.values = dict[str, Value]()
         """What the prompt may say of the task that ralph chose."""
         self._said = set[str]()

@@ -41,7 +41,7 @@ class CommandRun(NamedTuple):
     code: int | None
     """Its exit code, negative for a signal that killed it; None when ralph ended it."""
     what: str
-    """The same in words: `exited with 1`, `had not ended after 10m00s`."""
+    """How it ended in words: `exited with 1`, `had not ended after 10m00s`."""
     output: str = ""
     """The end of what it printed."""
     took_s: float = 0.0
@@ -57,7 +57,7 @@ class CommandRun(NamedTuple):
 
     @property
     def why(self) -> str:
-        """The same and the last lines of its output."""
+        """Why it did not pass, and the last lines of its output."""
         lines = [line for line in harmless_output(self.output).split("\n") if line.strip()]
         return "\n".join([self.failed, *lines[-_LINES:]]) if self.failed else ""
 
@@ -104,7 +104,7 @@ def checks_of(listed: Iterable[Task]) -> list[Criterion]:
 
 
 def in_one_browser(criteria: Iterable[Criterion]) -> list[Criterion]:
-    """The same with actions that follow one another as one: else no click would find the page that was opened."""
+    """The checks with browser actions that follow one another as one: else no click would find the page that was opened."""
     found: list[Criterion] = []
     for one in criteria:
         if found and "action" in found[-1].fields and "action" in one.fields:

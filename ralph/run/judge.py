@@ -77,7 +77,7 @@ class Iteration:
 
 
 def judge_iteration(iteration: Iteration, tally: Tally, settings: Settings) -> Iteration:
-    """The same with what it came to, before anything is verified."""
+    """The iteration with what it came to, before anything is verified."""
     if blocked := iteration.watched.blocked:
         return replace(iteration, failed=blocked, ended=Stop(Reason.TAMPERED, blocked))
     outcome = iteration.turn.outcome
@@ -165,7 +165,7 @@ def _refusal(iteration: Iteration, missing: tuple[Checkbox, ...], *, has_moved: 
 
 
 def open_tasks(now: Progress) -> list[str]:
-    """The same for a claim of which nothing is known but what the file says."""
+    """Why a claim does not hold, as far as the file alone says."""
     return [f"{_count_tasks(now.open)} not ticked: {quote_tasks(now.open)}"] if now.open else []
 
 

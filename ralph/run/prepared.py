@@ -50,7 +50,7 @@ class Start:
     template_text: str = ""
 
     def in_mode(self, mode: str, *, as_role: bool = False) -> "Start":
-        """The same in that mode. Raises RalphError with all that is wrong with its settings and its template.
+        """The start in that mode. Raises RalphError with all that is wrong with its settings and its template.
 
         A role is over once its task is, or when it is another one's turn, and never after one iteration.
         """

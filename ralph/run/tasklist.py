@@ -44,7 +44,7 @@ def stuck_stop(listed: Sequence[Task], alone: str | None = None) -> Stop | None:
 
 
 def nothing_to_begin(listed: Sequence[Task], alone: str | None = None) -> Stop:
-    """The same where nothing can be: or all is ticked and still not done."""
+    """Why no task can be begun: they wait, or all are ticked and still not done."""
     all_ticked = "every task is ticked, and yet done does not hold; untick what is not, or add a task"
     return stuck_stop(listed, alone) or Stop(Reason.STUCK, all_ticked)
 

@@ -93,7 +93,7 @@ def patterns(text: str) -> tuple[str, ...]:
 
 
 def group(read: Callable[[str], tuple[str, ...]]) -> Callable[[str], tuple[tuple[str, ...]]]:
-    """The same as a group, which is empty where "none" is said."""
+    """The patterns as one group, which is empty for "none"."""
 
     def parse(text: str) -> tuple[tuple[str, ...]]:
         found = read(text)

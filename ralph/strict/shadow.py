@@ -129,7 +129,7 @@ class Shadow(Git):
         return bool(snapshot.checksum) and self._checksum_now() == snapshot.checksum
 
     def second(self, index: str) -> "Shadow":
-        """The same tree, compared with another snapshot."""
+        """A shadow of this tree that is compared with another snapshot."""
         return Shadow(self.root, self.folder, self.own, self.protected, index=index)
 
     def changes(self) -> dict[str, bool]:

@@ -42,7 +42,7 @@ def new_progress_text(name: str, plan: str, started: str) -> bytes:
 
 
 def with_status(text: bytes, word: str) -> bytes:
-    """The same with RALPH_DONE, or IN_PROGRESS, in place of the other, and not verified."""
+    """The text with RALPH_DONE, or IN_PROGRESS, in place of the other, and not verified."""
     text = without_lines(text, "Verified")
     words = parse(text).words
     other = "IN_PROGRESS" if word == "RALPH_DONE" else "RALPH_DONE"
@@ -52,19 +52,19 @@ def with_status(text: bytes, word: str) -> bytes:
 
 
 def with_verified(text: bytes, note: str) -> bytes:
-    """The same with this note as the only Verified line, below RALPH_DONE where that stands."""
+    """The text with this note as the only Verified line, below RALPH_DONE where that stands."""
     text = without_lines(text, "Verified")
     done = parse(text).words.get("RALPH_DONE")
     return insert_lines(text, done[0].end, [encode_text(f"Verified: {note}".rstrip())]) if done else text
 
 
 def with_spent(text: bytes, spent_usd: float) -> bytes:
-    """The same with what the plan cost so far, in its head."""
+    """The text with what the plan cost so far, in its head."""
     return _with_head(text, "Spent", f"${spent_usd:.4f}")
 
 
 def with_mode(text: bytes, mode: str, rounds: str | None = None) -> bytes:
-    """The same with the mode that it is in, and this count of rounds, None for the same; but build alone."""
+    """The text with the mode that it is in, and this count of rounds, None for the same; but build alone."""
     if rounds is None:
         rounds = parse(text).rounds
     message = f"{mode} {rounds}".strip()
@@ -72,7 +72,7 @@ def with_mode(text: bytes, mode: str, rounds: str | None = None) -> bytes:
 
 
 def _with_head(text: bytes, name: str, value: str) -> bytes:
-    """The same with this in its head under this name, or with nothing, in place of what stands there."""
+    """The text with this in its head under this name, or with nothing, in place of what stands there."""
     text = without_lines(text, name)
     if not value:
         return text
@@ -82,30 +82,30 @@ def _with_head(text: bytes, name: str, value: str) -> bytes:
 
 
 def with_block(text: bytes, why: str) -> bytes:
-    """The same with ralph's own RALPH_BLOCKED line in the Status section."""
+    """The text with ralph's own RALPH_BLOCKED line in the Status section."""
     return in_status(text, f"RALPH_BLOCKED: {BY_RALPH}{' '.join(why.split())}")
 
 
 def without_own_block(text: bytes) -> bytes:
-    """The same without the RALPH_BLOCKED lines that ralph wrote."""
+    """The text without the RALPH_BLOCKED lines that ralph wrote."""
     return without_lines(text, "RALPH_BLOCKED", BY_RALPH)
 
 
 def without_lines(text: bytes, word: str, begins: str = "") -> bytes:
-    """The same without the lines of this word that count, and whose value begins so."""
+    """The text without the lines of this word that count, and whose value begins so."""
     lines = parse(text).words.get(word, ())
     return splice(text, [(line.start, line.end, b"") for line in lines if said_on(line).startswith(begins)])
 
 
 def in_status(text: bytes, line: str) -> bytes:
-    """The same with this line in the Status section, above all for what stops a run."""
+    """The text with this line in the Status section, above all for what stops a run."""
     under_way = parse(text).words.get("IN_PROGRESS")
     at = under_way[0].end if under_way else section_range(text, "Status")[0]
     return insert_lines(text, at, [encode_text(line)])
 
 
 def with_tasks(text: bytes, lines: Sequence[bytes]) -> bytes:
-    """The same with these lines at the end of the task list."""
+    """The text with these lines at the end of the task list."""
     tasks = parse(text).tasks
     if not tasks:
         return with_lines(text, "Task List", lines)
@@ -129,7 +129,7 @@ def message_lines(text: bytes) -> list[bytes]:
 
 
 def with_lines(text: bytes, title: str, lines: Sequence[bytes]) -> bytes:
-    """The same with these lines at the end of the section whose title begins as this one, made where there is none."""
+    """The text with these lines at the end of the section whose title begins as this one, made where there is none."""
     if not lines:
         return text
     begins = title.split(maxsplit=1)[0]
@@ -143,7 +143,7 @@ def with_lines(text: bytes, title: str, lines: Sequence[bytes]) -> bytes:
 
 
 def with_refusal(text: bytes, reasons: Sequence[str], output: str = "", *, what: str = _TAKEN_BACK) -> bytes:
-    """The same with a Verification section that says why RALPH_DONE does not hold, in place of an older one.
+    """The text with a Verification section that says why RALPH_DONE does not hold, in place of an older one.
 
     All of it is quoted, since of a quotation no line means anything. `output` is what the check printed, as it came.
     The blank line at its end keeps quotations apart that somebody appends.
@@ -157,7 +157,7 @@ def with_refusal(text: bytes, reasons: Sequence[str], output: str = "", *, what:
 
 
 def without_refusal(text: bytes) -> bytes:
-    """The same without the Verification section that ralph wrote; a person's own, and what was added below, stays."""
+    """The text without the Verification section that ralph wrote; a person's own, and what was added below, stays."""
     return _REFUSAL.sub(b"", text)
 
 

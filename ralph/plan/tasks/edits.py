@@ -20,7 +20,7 @@ _OF_EVIDENCE = ("begun", "held", "cannot run", "claimed", "note")
 
 
 def with_mark(text: bytes, mark: str, *ids: str, note: str = "", why: str = "", gone: Sequence[str] = ()) -> bytes:
-    """The same with this mark for the tasks of these ids, and a note of that name below the first of them.
+    """The text with this mark for the tasks of these ids, and a note of that name below the first of them.
 
     It is one line in which nothing means anything. Notes go that hold no more: of what is done all that say how it
     went, of all else why it is blocked, what the new one replaces, and those that are `gone`.
@@ -43,7 +43,7 @@ def with_mark(text: bytes, mark: str, *ids: str, note: str = "", why: str = "", 
 
 
 def _with_notes(text: bytes, task_id: str, notes: Sequence[tuple[str, str]]) -> bytes:
-    """The same with these notes, each a name and what it says, as the last ones of the task."""
+    """The text with these notes, each a name and what it says, as the last ones of the task."""
     if not (task := find_task(read_tasks(text), task_id)):
         return text
     last = task.notes[-1].line if task.notes else task.line
@@ -53,14 +53,14 @@ def _with_notes(text: bytes, task_id: str, notes: Sequence[tuple[str, str]]) -> 
 
 
 def with_evidence(text: bytes, task_id: str, notes: Sequence[tuple[str, str]]) -> bytes:
-    """The same with these notes in place of all that say what the checks of the task said, and who claimed it."""
+    """The text with these notes in place of all that say what the checks of the task said, and who claimed it."""
     task = find_task(read_tasks(text), task_id)
     gone = [(one.line.start, one.line.end, b"") for one in task.notes if one.name in _OF_EVIDENCE] if task else []
     return _with_notes(splice(text, gone), task_id, notes)
 
 
 def with_task_begun(text: bytes, task_id: str, notes: Sequence[tuple[str, str]]) -> bytes:
-    """The same with the task in progress, and with these notes where its checks were looked at now."""
+    """The text with the task in progress, and with these notes where its checks were looked at now."""
     text = with_mark(text, "~", task_id)
     return with_evidence(text, task_id, notes) if notes else text
 
@@ -71,7 +71,7 @@ def evidence_of(task: Task) -> list[tuple[str, str]]:
 
 
 def with_failure(text: bytes, task_id: str, why: str, most: int | None = None, *, is_claimed: bool = False) -> bytes:
-    """The same with one more failed: line, and the task to be done, or blocked where that was the last of so many.
+    """The text with one more failed: line, and the task to be done, or blocked where that was the last of so many.
 
     A claim that nothing proved is forgotten, unless that is the failure.
     """
@@ -88,7 +88,7 @@ def with_failure(text: bytes, task_id: str, why: str, most: int | None = None, *
 
 
 def with_broken_tasks(text: bytes, broken: Mapping[str, str]) -> bytes:
-    """The same with these tasks to be done again, each with why, and those that they had completed."""
+    """The text with these tasks to be done again, each with why, and those that they had completed."""
     for task_id, why in broken.items():
         task = find_task(read_tasks(text), task_id)
         text = with_mark(text, " ", *(one.id for one in task.above if one.mark == "x") if task else ())
@@ -97,7 +97,7 @@ def with_broken_tasks(text: bytes, broken: Mapping[str, str]) -> bytes:
 
 
 def with_task_done(text: bytes, *ids: str, note: str = "", why: str = "") -> bytes:
-    """The same with these tasks ticked; and open once more, twice at most, what agents blocked: it may need them."""
+    """The text with these tasks ticked; and open once more, twice at most, what agents blocked: it may need them."""
     text = with_mark(text, "x", *ids, note=note, why=why)
     for task in read_tasks(text) if BY_AGENT.encode() in text else ():
         message = "".join(task.note_values("blocked"))
@@ -107,13 +107,13 @@ def with_task_done(text: bytes, *ids: str, note: str = "", why: str = "") -> byt
 
 
 def put_down(text: bytes, *but: str) -> bytes:
-    """The same with nothing in progress but these: what was, waits again."""
+    """The text with nothing in progress but these: what was, waits again."""
     going = [task.id for task in read_tasks(text) if task.mark == "~" and task.id not in but]
     return with_mark(text, " ", *going)
 
 
 def with_ids(text: bytes) -> bytes:
-    """The same with an id for every task that had none, from its own words."""
+    """The text with an id for every task that had none, from its own words."""
     listed = read_tasks(text)
     changes = []
     taken = [task.id for task in listed]
@@ -126,14 +126,14 @@ def with_ids(text: bytes) -> bytes:
 
 
 def with_tidy_list(text: bytes, *but: str) -> bytes:
-    """The same with an id for each task, none in progress but these, and ticks where all subtasks have one."""
+    """The text with an id for each task, none in progress but these, and ticks where all subtasks have one."""
     text = put_down(with_ids(text), *but)
     done = [task.id for task in read_tasks(text) if task.done and task.mark != "x"]
     return with_mark(text, "x", *done)
 
 
 def without_new_ticks(before: bytes, text: bytes) -> bytes:
-    """The same after planning: without the ticks that it made, since nobody has checked anything."""
+    """The text after planning, without the ticks that it made, since nobody has checked anything."""
     text = with_tidy_list(text)
     known = {(one.id, one.text) for one in read_tasks(with_tidy_list(before)) if one.mark == "x"}
     new = [one.id for one in read_tasks(text) if one.mark == "x" and (one.id, one.text) not in known]

@@ -22,7 +22,7 @@ class Mended(NamedTuple):
     what: tuple[str, ...] = ()
     """What was undone, a line each for people. It is none that new tasks are under Proposed, and another order."""
     kinds: Mapping[str, int] = {}
-    """The same counted: so many ticks and checks; 0 stands for what has no number."""
+    """How many ticks and checks were undone; 0 stands for what has no number."""
 
 
 def mend_list(before: bytes, after: bytes) -> Mended:
