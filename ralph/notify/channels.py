@@ -178,7 +178,7 @@ def _without(text: str, secrets: Iterable[str]) -> str:
 
 
 def fill_templates(template: Any, variables: Mapping[str, str]) -> Any:
-    """The table or list with every string in it rendered, each by itself; what comes out empty in a table is left out."""
+    """What it is with every string in it rendered, each by itself; what comes out empty in a table is left out."""
     if isinstance(template, list):
         return [fill_templates(item, variables) for item in template]
     if isinstance(template, Mapping):

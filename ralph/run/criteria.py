@@ -104,7 +104,7 @@ def checks_of(listed: Iterable[Task]) -> list[Criterion]:
 
 
 def in_one_browser(criteria: Iterable[Criterion]) -> list[Criterion]:
-    """The checks with browser actions that follow one another as one: else no click would find the page that was opened."""
+    """The checks, browser actions in a row as one: else no click would find the page that was opened."""
     found: list[Criterion] = []
     for one in criteria:
         if found and "action" in found[-1].fields and "action" in one.fields:

@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def limit(read: Callable[[str], T]) -> Callable[[str], T | None]:
-    """The same, where "off" and "unlimited" mean None."""
+    """The reader that takes "off" and "unlimited" for None."""
 
     def parse(text: str) -> T | None:
         try:
