@@ -34,6 +34,7 @@ from stories import (
 from tmux import Tmux, lines_only
 
 from ralph.plan.progress import parse
+from ralph.run.context import CurrentIteration
 from ralph.run.controllers import Controller
 from ralph.run.notices import status_line
 from ralph.run.verdict import Tally
@@ -323,7 +324,9 @@ def test_of_the_figures_in_the_status_line_as_many_are_shown_as_fit() -> None:
     view.heard_at -= 12
     tally = Tally(iterations=6, cost_usd=3.41)
     file = SimpleNamespace(path=Path("none"), last=parse(progress_text(*["x done"] * 3, *["open"] * 12).encode()))
-    now: Any = SimpleNamespace(view=view, tally=tally, number=7, file=file, elapsed_s=lambda: 3720)
+    now: Any = SimpleNamespace(
+        view=view, tally=tally, current=CurrentIteration(number=7), file=file, elapsed_s=lambda: 3720
+    )
     now.settings, now.phase, now.controller = Settings(), None, Controller()
     for width, line in FITS.items():
         assert status_line(now, width) == line

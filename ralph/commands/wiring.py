@@ -17,7 +17,7 @@ def make_controller(run: Run) -> Controller:
 
     watching = guard.Guard(run)
     commits = settings.strict and settings.auto_commit
-    if commits and (start.strict or start.asked.mode == "all") and not run.transcript:  # a night goes on
+    if commits and (start.strict or start.asked.mode == "all") and not run.current.transcript:  # a night goes on
         watching.check_can_commit()
     if start.strict and run.supervisors:
         from ralph.parallel.coordinator import ParallelController  # noqa: PLC0415 - 20 ms that only --jobs pays

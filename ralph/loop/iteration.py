@@ -36,23 +36,23 @@ _FILES = 100
 def run_agent_once(run: Run) -> Iteration:
     """Runs the agent once, ends all that it started, and looks what it changed."""
     _prepare_storage(run)
-    run.number = run.earlier + run.tally.iterations + 1
-    run.agent = next(iter(run.free_agents()), run.agent)
-    text = prompt_memory(run.state, task=run.task, so_far=notices.run_figures(run))
-    can_run = run.agent.can_run(run.settings)
+    run.current = replace(run.current, number=run.earlier + run.tally.iterations + 1)
+    run.pool.take_next()
+    text = prompt_memory(run.state, task=run.current.task, so_far=notices.run_figures(run))
+    can_run = run.pool.current.can_run(run.settings)
     values: dict[str, Value] = {"MEMORY": text, "CAN_RUN": can_run, "RED_START": run.tally.red_start}
-    prompt = run.prompt.render({**run.values, **values, "ITERATION": run.number})
-    transcript = run.state.new_transcript(run.id, run.number, prompt)
+    prompt = run.prompt.render({**run.current.values, **values, "ITERATION": run.current.number})
+    transcript = run.state.new_transcript(run.id, run.current.number, prompt)
     before = _announce_iteration(run, transcript)
     run.view.show_prompt(prompt)
     guard = run.controller.guard
     with guard.watching() if guard else contextlib.nullcontext(Watched()) as watched:
         run.state.begin_iteration(
-            run.id, run.mode, run.number, transcript, run.text_before
+            run.id, run.mode, run.current.number, transcript, run.current.text_before
         )  # all is known that a death needs
-        messages = NewMessages(run.file.path, run.text_before)
+        messages = NewMessages(run.file.path, run.current.text_before)
         turn = _run_agent(run, transcript, prompt, messages)
-    turn.others = any(one is not run.agent for one in run.free_agents())
+    turn.others = any(one is not run.pool.current for one in run.pool.free_agents())
     watched.blocked = watched.blocked or run.git_settings.block_reason
     after = run.read_progress()
     if lost := messages.lost(run.file.text):
@@ -97,24 +97,24 @@ def _announce_iteration(run: Run, transcript: Path) -> progress.Progress:
     if run.settings.mcp and not run.controller.picks_tasks:
         run.file.edit(edits.with_ids)  # now: an agent that gives one to a task must not seem to replace it
     before = run.file.last
-    run.text_before = run.file.text
+    run.current = replace(run.current, text_before=run.file.text)
     run.git_settings.begin()
     run.changes.disturbed |= run.settings.once
     run.changes.begin_look()
-    if run.transcript:
+    if run.current.transcript:
         run.screen.remark("")
     else:
         run.outbox.send(notices.started_notice(run))
-    run.transcript = transcript
+    run.current = replace(run.current, transcript=transcript)
     run.screen.remark(f"ralph: {notices.iteration_heading(run)}")
-    run.phase = None
+    run.clear_activity()
     return before
 
 
 def _run_agent(run: Run, transcript: Path, prompt: str, messages: NewMessages) -> Turn:
     """What came of running the agent once. It ends when it is interrupted, at a bound, or when it lingers."""
     settings = run.settings
-    agent = run.agent
+    agent = run.pool.current
     pace = run.pace
     stream = run.view.begin()
     silence_s = settings.idle_timeout or math.inf
@@ -174,8 +174,8 @@ def record_iteration(run: Run, iteration: Iteration) -> None:
     run.tally = add_to_tally(run.tally, iteration)
     _write_down(run, iteration, message)
     crashes = run.tally.crashes
-    crashes[run.task] = crashes[run.task] + 1 if iteration.turn.outcome is Outcome.FAILED else 0
-    run.write_down_put_back(run.number)
+    crashes[run.current.task] = crashes[run.current.task] + 1 if iteration.turn.outcome is Outcome.FAILED else 0
+    run.write_down_put_back(run.current.number)
     for remark in _collect_remarks(run, iteration):
         run.complain(remark)
     if not iteration.again:
@@ -201,9 +201,9 @@ def _write_down(run: Run, iteration: Iteration, message: str) -> None:
     line = run.write_journal(
         "iteration",
         round=iteration.before.round,  # what follows may stand in the file by now
-        success=not bad and (iteration.passed or not run.task),
+        success=not bad and (iteration.passed or not run.current.task),
         message=failed or turn.why or words,
-        requirement_id=run.task or None,
+        requirement_id=run.current.task or None,
         said=words,
         handover=turn.handover,
         summary=shorten(message, 500),
@@ -212,11 +212,11 @@ def _write_down(run: Run, iteration: Iteration, message: str) -> None:
         counted=not iteration.again,
         refused=bool(iteration.refused),
         duration_s=round(turn.took_s, 3),
-        waited_s=round(run.waited_s, 3),
+        waited_s=round(run.tally.unrecorded_wait_s, 3),
         cost_usd=turn.cost_usd,
         cost_at_least=turn.at_least,
         **(turn.tokens or dict.fromkeys(journal.TOKENS, 0)),
-        agent=run.agent.name,
+        agent=run.pool.current.name,
         done=after.ticked,
         total=len(after.tasks),
         moved=iteration.moved,
@@ -226,9 +226,9 @@ def _write_down(run: Run, iteration: Iteration, message: str) -> None:
         base=commits.base,
         head=commits.head,
         files="\n".join(iteration.changed[:_FILES]),
-        transcript=run.transcript.name if run.transcript else "",
+        transcript=run.current.transcript.name if run.current.transcript else "",
     )
-    run.waited_s = 0.0
+    run.tally.unrecorded_wait_s = 0.0
     if run.history and not iteration.again:
         try:
             tried = {name: line[name] for name in ("timestamp", "requirement_id", "success")}
@@ -243,13 +243,13 @@ def _collect_remarks(run: Run, iteration: Iteration) -> Iterator[str]:
     for command in turn.left_over:
         yield f"ended what the agent left running: {command}"
     if iteration.missing and not iteration.refused:
-        kept = run.state.keep_copy(run.file.path.name, run.text_before)
+        kept = run.state.keep_copy(run.file.path.name, run.current.text_before)
         gone = quote_tasks(iteration.missing)
         yield f"gone from the list without being ticked: {gone}; the file before that is {kept}"
     if run.settings.once and turn.outcome is Outcome.OK and not iteration.after.tasks:
         yield f"there is no task in {run.file.path.name}; see what the agent wrote there"
-    if (iteration.failed or turn.outcome is Outcome.HOPELESS) and run.transcript and not run.start.rehearsal:
-        yield f"the record of this iteration is {run.transcript}"
+    if (iteration.failed or turn.outcome is Outcome.HOPELESS) and run.current.transcript and not run.start.rehearsal:
+        yield f"the record of this iteration is {run.current.transcript}"
 
 
 def pause_or_wait(run: Run, iteration: Iteration) -> Stop | None:
@@ -278,20 +278,21 @@ def _wait_it_out(run: Run, turn: Turn) -> Stop | None:
     None for a limit where another agent can work meanwhile.
     """
     if (
-        _wait_is_pointless(run) or run.controller.last_began_at < run.waited_to
+        _wait_is_pointless(run) or run.controller.last_began_at < run.tally.last_wait_ended_at
     ):  # it met the limit that was waited for since
         return None
     now = run.pace.now()
     most_s = run.settings.max_time
     until = now + wait_s(turn, repeats=run.tally.repeats - 1, now=now)
     if turn.outcome is Outcome.LIMIT:
-        run.limited |= {one.name: until for one in (run.agents if run.controller.is_parallel else [run.agent])}
-        if free := run.free_agents():
-            what = f"{free[0].name} works while {run.agent.name} is at its limit, until {format_moment(until, now)}"
+        pool = run.pool
+        until = pool.limit_until(until, pool.agents if run.controller.is_parallel else [pool.current])
+        if free := pool.free_agents():
+            limited = f"{pool.current.name} is at its limit, until {format_moment(until, now)}"
+            what = f"{free[0].name} works while {limited}"
             run.screen.say(f"ralph: {what}: {turn.why}")
             run.outbox.send(notices.waiting_notice(run, what, turn.why))
             return None
-        until = min(run.limited.values())
     seconds = until - now
     waiting = f"waiting until {format_moment(until, now)} ({format_duration(seconds)})"
     if most_s is not None and run.elapsed_s() + seconds >= most_s:
@@ -302,8 +303,8 @@ def _wait_it_out(run: Run, turn: Turn) -> Stop | None:
         run.outbox.send(notices.waiting_notice(run, waiting, turn.why))
     run.set_activity(f"until {format_moment(until, now)}: {turn.outcome.value}", seconds)
     waited_s = _sleep(run, seconds)
-    run.waited_s += waited_s
-    run.waited_to = run.pace.running()
+    run.tally.unrecorded_wait_s += waited_s
+    run.tally.last_wait_ended_at = run.pace.running()
     run.tally.waited_s += waited_s
     return None
 

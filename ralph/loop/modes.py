@@ -10,7 +10,6 @@ from ralph.plan.tasks import edits
 from ralph.run import criteria, evidence, memory
 from ralph.run.claims import check_claim, run_verify
 from ralph.run.context import Run
-from ralph.run.controllers import Controller
 from ralph.run.judge import Iteration, open_tasks, quote_tasks
 from ralph.run.verdict import Reason, Stop
 from ralph.words import join_names, plural
@@ -20,17 +19,15 @@ def enter_mode(run: Run) -> None:
     """Sets up a mode: the controller that it needs, in place of that of the mode before."""
     if run.start.asked.mode == "all" and not _is_of_the_file(run):
         run.file.edit(progress.with_mode, run.mode)
-        run.said_mode = run.mode
+        run.set_file_mode(run.mode)
     leave_mode(run)
-    run.controller = run.make_controller(run)
+    run.begin_control()
 
 
 def leave_mode(run: Run) -> None:
     """Leaves a mode, also after an error: nobody watches, picks or works for it."""
-    run.controller.close()
-    run.controller = Controller()
-    run.task = ""
-    run.values = {}
+    run.end_control()
+    run.current = replace(run.current, task="", values={})
 
 
 def switch_to_file_mode(run: Run) -> None:
@@ -39,13 +36,12 @@ def switch_to_file_mode(run: Run) -> None:
     mode = run.file.last.mode
     if run.file.last.done or run.controller.is_busy:
         return
-    run.said_mode = mode
+    run.set_file_mode(mode)
     try:
-        run.enter_mode(mode or "build")
+        run.switch_mode(mode or "build")
     except RalphError as error:
         run.complain(f"Mode: {mode} is ignored: {error.message}")
         return
-    run.switched = True
     memory.keep_left(run.state, before, run.mode, run.file.text)
     run.write_journal("mode", success=True, message=f"{before} -> {run.mode}")
     enter_mode(run)
@@ -134,7 +130,7 @@ def _is_of_the_file(run: Run) -> bool:
 
 def _listed_badly(run: Run) -> str:
     """What is wrong with the list of tasks; ids are given now."""
-    undo_ticks(run, run.mode, run.text_before)
+    undo_ticks(run, run.mode, run.current.text_before)
     try:
         run.start.why_stuck(run.file.text)
     except RalphError as error:
@@ -156,7 +152,7 @@ def _is_told_what_holds(run: Run) -> bool:
         what = f"{len(held_checks)} of {plural(len(found), 'check')} {progress.PROVES_NOTHING}"
         run.complain(f"{what}: {join_names(held_checks, 10)}")
         run.file.edit(partial(progress.with_refusal, what=what), held_checks)
-    return bool(held_checks) and marker not in run.text_before
+    return bool(held_checks) and marker not in run.current.text_before
 
 
 def undo_ticks(run: Run, mode: str, before: bytes) -> None:

@@ -46,8 +46,8 @@ def run_session(start: Start, file: ProgressFile, state: State, held_lock: Lock,
     Raises RalphError where no iteration could begin. An error of ralph's own leaves the supervisor, which still has an
     agent to end, and the lock in place.
     """
-    run = Run(start, file, state, held_lock, partial(wiring.take_last_look, state))
-    run.make_controller = wiring.make_controller
+    last_look = partial(wiring.take_last_look, state)
+    run = Run(start, file, state, held_lock, after_death=last_look, make_controller=wiring.make_controller)
     run.screen.status = partial(notices.status_line, run)
     run.screen.open()
     stop = Stop(Reason.HOPELESS, "an error in ralph itself, which it printed")
@@ -63,7 +63,7 @@ def run_session(start: Start, file: ProgressFile, state: State, held_lock: Lock,
     for supervisor in (run.supervisor, *run.supervisors):
         supervisor.dismiss()
     held_lock.forget()
-    if failure and run.transcript:
+    if failure and run.current.transcript:
         return failure.exit_code
     if failure:
         raise failure
@@ -77,8 +77,8 @@ def _prepare_session(run: Run, held_lock: Lock, wiring: Wiring) -> None:
     state = run.state
     _clear_up(run, held_lock)
     held_lock.write_holder(run.id, start.plan.name, start.progress_path)
-    check_there(run.agents, run.settings)
-    run.prompt = start.load_prompt()
+    check_there(run.pool.agents, run.settings)
+    run.load_prompt()
     run.print_setting_remarks()
     state.make_room()  # before a start on a full disk uses up what it found
     opened = state.read_note("breaker")
@@ -99,7 +99,7 @@ def _prepare_session(run: Run, held_lock: Lock, wiring: Wiring) -> None:
         run.complain(text.message)
     if start.strict:
         start.why_stuck(file.text)  # where the list is wrong, it ends here
-    run.changes = changes.Changes(run.top, start.own_files)
+    run.look_at_tree()
     enter_mode(run)
     if start.strict and file.last.verified and start.is_stale(file.last):
         file.edit(progress.without_lines, "Verified")
@@ -164,9 +164,9 @@ def _close_session(run: Run, stop: Stop) -> None:
         so_far=notices.run_figures(run),
         duration_s=round(run.elapsed_s(), 3),
     )
-    if run.transcript or stop.reason is not Reason.HOPELESS:
+    if run.current.transcript or stop.reason is not Reason.HOPELESS:
         run.screen.say(f"ralph: {notices.last_line(run, stop)}")
-    if run.transcript:
+    if run.current.transcript:
         if stop.reason.code == 1:
             run.complain(stop.why)
         run.outbox.send(notices.end_notice(run, stop))

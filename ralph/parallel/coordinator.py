@@ -25,7 +25,7 @@ from ralph.plan.progress import encode_text
 from ralph.plan.tasks import Task, edits
 from ralph.run import evidence, notices, tasklist
 from ralph.run.claims import settle_claim
-from ralph.run.context import Run
+from ralph.run.context import CurrentIteration, Run
 from ralph.run.controllers import Controller
 from ralph.run.judge import Iteration, Watched
 from ralph.run.memory import HANDOVER, last_handover
@@ -153,7 +153,7 @@ class ParallelController(Controller):
         run = self._run
         run.state.make_room()
         job = self._task_job(task, share_usd)
-        if not (run.transcript or self.running):
+        if not (run.current.transcript or self.running):
             run.outbox.send(notices.started_notice(run))
         self._file.edit(edits.with_mark, "~", task.id)
         run.screen.remark(f"ralph: {task.id} begins: {task.text}")
@@ -244,11 +244,11 @@ class ParallelController(Controller):
             turn.outcome = Outcome.INTERRUPTED
         elif trial.is_taken_back(self._file.text):
             turn.outcome = Outcome.OK
-        run.number = run.earlier + run.tally.iterations + 1
-        run.task = trial.task.id
-        run.transcript = run.state.new_transcript(run.id, run.number, trial.result.prompt)
+        number = run.earlier + run.tally.iterations + 1
+        transcript = run.state.new_transcript(run.id, number, trial.result.prompt)
+        run.current = CurrentIteration(number=number, task=trial.task.id, transcript=transcript)
         with contextlib.suppress(OSError):  # a full disk costs the record, and not the work
-            run.transcript.write_bytes(encode_text(trial.result.transcript))
+            transcript.write_bytes(encode_text(trial.result.transcript))
         watched = Watched(blocked=run.git_settings.block_reason)
         return Iteration(before=before, after=run.read_progress(), turn=turn, commits=Commits(), watched=watched)
 
@@ -288,10 +288,11 @@ class ParallelController(Controller):
         commits = Commits()
         if result.commit:
             run.state.write_note("landing", f"{trial.task.id} {result.commit}")
-            run.todo = ""
+            run.leave_to_person("")
             if not self._branch.advance_to(result.commit, result.bundle):
-                run.todo = f"git merge {self._branch.own} brings the work in: your own changes were in the way"
-                run.complain(run.todo, once="branch")
+                todo = f"git merge {self._branch.own} brings the work in: your own changes were in the way"
+                run.leave_to_person(todo)
+                run.complain(todo, once="branch")
             commits = self._repository.commit_stats(result.commit)[0]
         self._file.edit(edits.with_task_done, trial.task.id)
         self.prepare_task_list()

@@ -49,7 +49,7 @@ class LocalExecutor:
 
     def _attempt(self, job: TaskJob) -> Attempt:
         run = self._run
-        output = run.state.new_record(run.id, run.number, f".{job.task}.attempt")
+        output = run.state.new_record(run.id, run.current.number, f".{job.task}.attempt")
         given = output.with_suffix(".job")
         given.write_text(json.dumps(asdict(job)))
 
@@ -93,7 +93,7 @@ class DaskExecutor(LocalExecutor):
             )
         except (OSError, ValueError) as error:
             raise RalphError(f"no cluster answers at {address}: {error}", 1) from error
-        for program in (agent.command[0] for agent in run.agents):
+        for program in (agent.command[0] for agent in run.pool.agents):
             for worker, path in self._client.run(shutil.which, program).items():
                 if not path:
                     run.complain(f"the worker {worker} has no {program} on its PATH")

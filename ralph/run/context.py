@@ -6,6 +6,7 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from ralph.process import signals
 from ralph.process.lock import Lock
 from ralph.process.pace import Pace
 from ralph.process.supervisor import Command, Ended, Hear, Over, Supervisor
+from ralph.run.agents import AgentPool
 from ralph.run.controllers import Controller
 from ralph.run.prepared import Start
 from ralph.run.verdict import Reason, Stop, Tally, stop_reason
@@ -39,6 +41,22 @@ _NO_SUSPENSION = (
 )
 
 
+@dataclass(frozen=True, kw_only=True)
+class CurrentIteration:
+    """The iteration that runs, or that was the last."""
+
+    number: int = 0
+    """Of the plan; 0 before the first of this start."""
+    task: str = ""
+    """The id of the task that it works on, where ralph chose it."""
+    text_before: bytes = b""
+    """The progress file when it began."""
+    transcript: Path | None = None
+    """What its agent printed."""
+    values: Mapping[str, Value] = field(default_factory=dict)
+    """What the prompt may say of the task that ralph chose."""
+
+
 class Run:
     """The one context that is handed down; with it the supervisor begins."""
 
@@ -46,29 +64,22 @@ class Run:
     changes: Changes
     phase: tuple[str, float, float | None] | None
     """What ralph itself does, since when, and how long where that is known; None while the agent works."""
-    number = 0
-    """The iteration of the plan that runs, or that was the last; 0 before the first of this start."""
-    task = ""
-    """The id of the task that it works on, where ralph chose it."""
-    text_before = b""
-    """The progress file when it began."""
-    transcript: Path | None = None
-    """What its agent printed."""
-    waited_s = 0.0
-    """What was waited since the last iteration was written down."""
-    waited_to = 0.0
-    """When the last wait was over, by its clock."""
     controller = Controller()
     """Who picks, checks, ticks and commits."""
-    make_controller: Callable[["Run"], Controller]
-    """The one that its mode needs."""
     todo = ""
     """What is left for the person, in a line."""
     switched = False
     """The mode is not the one that this start began with."""
 
-    def __init__(
-        self, start: Start, file: ProgressFile, state: State, held_lock: Lock, after_death: Callable[[], None]
+    def __init__(  # noqa: PLR0913 - what a session begins with
+        self,
+        start: Start,
+        file: ProgressFile,
+        state: State,
+        held_lock: Lock,
+        *,
+        after_death: Callable[[], None],
+        make_controller: Callable[["Run"], Controller],
     ) -> None:
         settings = start.settings
         asked = start.asked
@@ -76,11 +87,9 @@ class Run:
         self.file = file
         self.state = state
         self.pace = asked.pace or Pace()
-        self.agents = agent.choose_agents(settings, asked.agent_arguments)
-        self.agent = self.agents[0]
-        """The one whose turn it is."""
-        self.limited = dict[str, float]()
-        """Until when an agent is at its limit, since 1970, by its name."""
+        self.pool = AgentPool(agent.choose_agents(settings, asked.agent_arguments), self.pace)
+        self.current = CurrentIteration()
+        self._make_controller = make_controller
         self.id = time.strftime("%Y%m%d-%H%M%S-") + os.urandom(3).hex()
         self.top = Path.cwd()
         self.git_settings = GitSettings(self.top, state)
@@ -111,8 +120,6 @@ class Run:
         """What was put back in this iteration, by `count_put_back`."""
         self.put_backs = deque[str](maxlen=5)
         """What was put back in the last iterations, a line each."""
-        self.values = dict[str, Value]()
-        """What the prompt may say of the task that ralph chose."""
         self._said = set[str]()
         signals.install_handlers(lambda: self.screen.say(_NO_SUSPENSION))
         self.supervisors = list[Supervisor]()
@@ -162,9 +169,35 @@ class Run:
         for one in self.settings.remarks:
             self.complain(one.message, once=one.message)
 
-    def free_agents(self) -> list[agent.Agent]:
-        """Those that are not at their limit; the first works next."""
-        return [one for one in self.agents if self.limited.get(one.name, 0.0) <= self.pace.now()]
+    def switch_mode(self, mode: str) -> None:
+        """Enters a mode other than the one that this start began with."""
+        self.enter_mode(mode)
+        self.switched = True
+
+    def set_file_mode(self, mode: str) -> None:
+        """Notes the mode that the progress file names."""
+        self.said_mode = mode
+
+    def load_prompt(self) -> None:
+        """Reads the template of the mode. Raises RalphError with all that is wrong with it."""
+        self.prompt = self.start.load_prompt()
+
+    def look_at_tree(self) -> None:
+        """Looks at the working tree; what changes from now on is an iteration's."""
+        self.changes = Changes(self.top, self.start.own_files)
+
+    def begin_control(self) -> None:
+        """Has the controller that the mode needs. Raises RalphError where it cannot work here."""
+        self.controller = self._make_controller(self)
+
+    def end_control(self) -> None:
+        """Closes the controller; nobody picks or works any more."""
+        self.controller.close()
+        self.controller = Controller()
+
+    def leave_to_person(self, todo: str) -> None:
+        """Says at the end of the run what a person has to do."""
+        self.todo = todo
 
     def elapsed_s(self) -> float:
         """How long this start has been going on, a suspended machine's sleep included."""
@@ -173,6 +206,10 @@ class Run:
     def set_activity(self, doing: str, seconds: float | None = None) -> None:
         """Says what ralph itself does from now on, and how long it takes where that is known."""
         self.phase = doing, self.pace.running(), seconds
+
+    def clear_activity(self) -> None:
+        """Says that the agent works."""
+        self.phase = None
 
     def announce_end(self, what: str) -> None:
         """Says that this is being ended, which may take some seconds."""
@@ -231,7 +268,7 @@ class Run:
 
     def write_journal(self, event: str, *, message: str, **more: object) -> dict[str, object]:
         """Adds a line to the journal, as long as that can be written; times in seconds, costs in US dollars."""
-        about = {"run": self.id, "mode": self.mode, "round": self.file.last.round, "iteration": self.number}
+        about = {"run": self.id, "mode": self.mode, "round": self.file.last.round, "iteration": self.current.number}
         line = journal.journal_line(event, self.pace.now(), message=message, **about | more)
         try:
             journal.append_line(self.state.journal, line)

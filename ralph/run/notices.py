@@ -37,9 +37,9 @@ def iteration_heading(run: Run) -> str:
         return what
     at_most = f" of at most {run.settings.max_iterations}" if run.settings.max_iterations else ""
     if run.earlier:
-        at_most = f" · {run.number - run.earlier}{at_most} in this start"
-    task = f" · {run.task}" if run.task else ""
-    return f"{what} · iteration {run.number}{at_most} · {run.file.last.figures}{task}"
+        at_most = f" · {run.current.number - run.earlier}{at_most} in this start"
+    task = f" · {run.current.task}" if run.current.task else ""
+    return f"{what} · iteration {run.current.number}{at_most} · {run.file.last.figures}{task}"
 
 
 def iteration_summary(run: Run, iteration: Iteration) -> str:
@@ -50,8 +50,8 @@ def iteration_summary(run: Run, iteration: Iteration) -> str:
         changes.append(f"{iteration.new} new")
     wrong = one_line(iteration.failed or turn.why, WRONG)
     parts = [
-        f"#{run.number}",
-        run.task,
+        f"#{run.current.number}",
+        run.current.task,
         iteration.after.figures + (f" ({', '.join(changes)})" if changes else ""),
         f"{plural(commits.count, 'commit')} +{commits.added} −{commits.removed}" if commits.count else "",  # noqa: RUF001 - a minus
         format_duration(turn.took_s),
@@ -71,7 +71,7 @@ def started_notice(run: Run) -> Notice:
 def progress_notice(run: Run, iteration: Iteration) -> Notice:
     """An iteration is over."""
     how = "failed" if iteration.failed else "completed"
-    return _notice(run, "progress", "Progress", f"Iteration {run.number} {how}", run.summaries[-1])
+    return _notice(run, "progress", "Progress", f"Iteration {run.current.number} {how}", run.summaries[-1])
 
 
 def waiting_notice(run: Run, what: str, why: str) -> Notice:
@@ -150,10 +150,10 @@ def status_line(run: Run, edge: int) -> str:
     if progress.parse(files.read_or_empty(run.file.path)).stop:  # the run itself reads it after the iteration
         clock += " · then RALPH_STOP"
     figures = []
-    if run.number and not run.settings.once:  # who plans works on no task
+    if run.current.number and not run.settings.once:  # who plans works on no task
         if now.tasks:
             figures.append(f"task {min(now.ticked + 1, len(now.tasks))} of {len(now.tasks)} · ")
-        figures.append(f"iteration {run.number} · ")
+        figures.append(f"iteration {run.current.number} · ")
     figures.append(f"{format_duration(run.elapsed_s())} · ")
     if tally.cost_usd is not None:
         figures.append(f"{format_usd(tally.cost_usd, at_least=tally.at_least)} · ")

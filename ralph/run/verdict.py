@@ -95,6 +95,10 @@ class Tally:
     """How the verify command ended before anything was built, where it has never been green."""
     reds: int = 0
     """In a row, what failed by nothing but that."""
+    unrecorded_wait_s: float = 0.0
+    """What was waited since the last iteration was written down."""
+    last_wait_ended_at: float = 0.0
+    """By the clock that never jumps."""
     waits_for: Outcome | None = None
     """Why the same iteration is due again."""
     repeats: int = 0

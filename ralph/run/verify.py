@@ -18,7 +18,7 @@ def run_shell(run: Run, doing: str, what: str, command: str) -> CommandRun | Non
     """What came of a shell command that says whether something is done, as `run_program` does."""
     run.screen.remark(f"ralph: {doing}: {command}")
     run.set_activity(f"{doing}: {command}")
-    job = Command(["sh", "-c", f"exec 2>&1\n{command}"], run.env, run.state.new_record(run.id, run.number))
+    job = Command(["sh", "-c", f"exec 2>&1\n{command}"], run.env, run.state.new_record(run.id, run.current.number))
     return run_program(run, what, job, run.settings.verify_timeout)
 
 

@@ -64,15 +64,16 @@ class StrictController(Controller):
             return Stop(Reason.ONCE) if self._is_done(alone) else tasklist.nothing_to_begin(listed, alone)
         self._task = task
         self._without_proof = ""
-        run.task = task.id
+        run.current = replace(run.current, task=task.id)
         if self._roles:
             self._role = self._roles.of(task)
             run.enter_mode(self._role, as_role=True)
         notes = self._look_before(task) if self._has_evidence and not task.note_values("begun") else []
         self._edit_list(lambda text: edits.with_task_begun(text, task.id, notes))
-        run.values = tasklist.prompt_values(self._current_task, self._token, run.state)
+        values = tasklist.prompt_values(self._current_task, self._token, run.state)
         if self._roles:
-            run.values["TEST_CHANGES"] = changed_since(run, task.id)
+            values["TEST_CHANGES"] = changed_since(run, task.id)
+        run.current = replace(run.current, values=values)
         return None
 
     @property

@@ -192,9 +192,9 @@ class Guard:
 
     @cached_property
     def _own_in_commits(self) -> set[str]:
-        """Those of ralph's own files that go into each commit, since git tracks them."""
+        """Those of ralph's own files that go into each commit, since HEAD has them; an agent may have staged one."""
         own = self._own | ({os.path.relpath(self._plan, self._root)} if self._run.start.asked.in_place else set())
-        return own.intersection(self._repository.list_names("ls-files", "-z") if self._repository else ())
+        return own.intersection(self._repository.committed_files() if self._repository else ())
 
     @property
     def _commits_here(self) -> bool:
@@ -275,8 +275,8 @@ class Guard:
         shadow.begin()
         self._submodules = repository.checked_out_submodules() if repository else {}
         self._watch = Watch(
-            record=run.transcript.name if run.transcript else "",
-            task=run.task,
+            record=run.current.transcript.name if run.current.transcript else "",
+            task=run.current.task,
             is_strict=settings.strict and not settings.once,
             only=settings.only,
             places=repository.places if repository else (),
@@ -426,7 +426,7 @@ class Guard:
     def _run_git(self, argv: Sequence[str], stdin: bytes) -> str:
         """Runs git as a check is run, so that nothing which a hook starts stays; why it failed, or nothing."""
         run = self._run
-        output = run.state.new_record(run.id, run.number)
+        output = run.state.new_record(run.id, run.current.number)
         names = output.with_suffix(".names")
         names.write_bytes(stdin)
         job = Command(["sh", "-c", 'exec "$@" 2>&1', "sh", *argv], run.env, output, prompt=names)

@@ -4,7 +4,6 @@ import os
 from pathlib import Path
 
 from ralph.errors import RalphError
-from ralph.git.changes import Changes
 from ralph.loop.modes import undo_ticks
 from ralph.plan import progress, tasks
 from ralph.plan.tasks import edits
@@ -38,7 +37,7 @@ def _undo(run: Run, death: OpenIteration) -> None:
     if guard and watch:
         _put_files_back(run, guard, watch, death)
     elif guard:
-        run.changes = Changes(run.top, run.start.own_files)
+        run.look_at_tree()
     if run.start.strict and any(task.mark == "~" for task in tasks.read_tasks(death.before)):
         look = LastLook.load(run.state, watch) if watch else None
         left = os.fsencode(look.progress) if look else run.read_progress() and run.file.text
@@ -77,7 +76,7 @@ def _put_files_back(run: Run, guard: Guard, watch: Watch, death: OpenIteration) 
     if why := guard.check_git_config():
         run.state.write_note("guard", "")
         raise RalphError(why, 4)
-    run.changes = Changes(run.top, run.start.own_files)
+    run.look_at_tree()
     ticked = [one.id for one in tasks.read_tasks(death.before) if one.id and one.done]  # by ralph's own word
     if not is_known or watch.task in ticked:  # then it had passed, and ralph died while it committed
         return
