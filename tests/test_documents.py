@@ -4,6 +4,7 @@ import re
 import runpy
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -120,6 +121,15 @@ def test_the_pages_are_short_enough_to_be_read_and_their_links_lead_somewhere() 
         links = [link.partition("#")[0] for link in re.findall(r"\]\((?!http)([^)]+)\)", text)]
         assert [link for link in links if not (folder / link).exists()] == [], page
         assert page == "README.md" or f"(docs/{page})" in PAGES["README.md"], f"README.md does not lead to {page}"
+
+
+def test_the_pages_for_developers_name_files_that_are_there() -> None:
+    for page in ("CONTRIBUTING.md", "docs/internals/architecture.md"):
+        text = (CHECKOUT / page).read_text()
+        named = re.findall(r"`((?:ralph|tests|docs|prompts|notify)/[\w./]*)`", text)
+        links = [f"{Path(page).parent}/{link}" for link in re.findall(r"\]\((?!http)([^)#]+)\)", text)]
+        assert named or links
+        assert [name for name in (*named, *links) if not (CHECKOUT / name).exists()] == [], page
 
 
 def loaded_by(modules: str) -> set[str]:

@@ -1,5 +1,6 @@
 """Modes: what holds, what follows, and that the progress file says it; planning, which is one turn and no code."""
 
+from forks import PYTHON
 from ralph_driver import Mailbox, Project, leaping, progress_text
 from stories import Agent, at_limit, edits, fails, init, raw, runs, says, step, tries, writes
 from test_strict import KILL
@@ -227,3 +228,41 @@ def test_all_under_strict(project: Project, agent: Agent) -> None:
     assert project.git("log", "--format=%s").count("Did it") == 3
     assert "a validate iteration ticks nothing: 1 task unticked" in run.text
     assert (named(project), "RALPH_DONE" in project.progress_text) == ([], True)
+
+
+FOURTH = """
+import sys
+from functools import partial
+from pathlib import Path
+from ralph.commands.run import find_start
+from ralph.commands.wiring import recover, take_last_look
+from ralph.loop.iteration import run_agent_once
+from ralph.loop.session import Wiring, run_session
+from ralph.plan.progress.file import ProgressFile
+from ralph.process import lock
+from ralph.run.controllers import Controller
+from ralph.settings.options import Asked
+from ralph.store.state import State
+
+class Fourth(Controller):
+    def __init__(self, run):
+        self.run = run
+    def run_iteration(self):
+        self.run.screen.say("the fourth way")
+        return run_agent_once(self.run)
+
+start = find_start(Asked("feature.md", "build", (), (), None))
+state = State(start.name, start.progress_path)
+file = ProgressFile(start.progress_path, state)
+held = lock.acquire_lock(lock.working_tree(Path.cwd()))
+sys.exit(run_session(start, file, state, held, Wiring(Fourth, recover, take_last_look)))
+"""
+
+
+def test_the_loop_asks_no_controller_which_one_it_is(project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    agent.story(step(ticks="all", writes_done=True))
+    run = project.ralph(command=(*PYTHON, "-c", FOURTH), env={"RALPH_DELAY": "0"})
+    assert run.code == 0, run.text
+    assert "the fourth way\n" in run.stdout
+    assert "#1 · 1/1 tasks (+1)" in run.stdout
