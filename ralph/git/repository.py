@@ -110,10 +110,14 @@ class Repository(Git):
 
     def record_place(self) -> Place:
         """How everything is now; of the index a copy is made."""
-        files.overwrite_file(self.index_copy, files.read_or_empty(self._index))
-        with contextlib.suppress(FileNotFoundError):
-            shutil.copystat(self._index, self.index_copy)
+        self.copy_index(self.index_copy)
         return *self.read_head(), self._unfinished_operations()
+
+    def copy_index(self, path: Path) -> None:
+        """Copies the index as it is now."""
+        files.overwrite_file(path, files.read_or_empty(self._index))
+        with contextlib.suppress(FileNotFoundError):
+            shutil.copystat(self._index, path)
 
     def committed_files(self) -> Sequence[str]:
         """The files that the commit has which HEAD is at."""
@@ -185,9 +189,24 @@ class Repository(Git):
         files.overwrite_file(self.git_dir / "HEAD", os.fsencode(f"ref: {branch}\n" if branch else f"{commit}\n"))
         return True
 
-    def list_staged(self) -> str:
-        """What is staged; that git only looked at files changes nothing in it."""
-        return self.ask("ls-files", "--stage", "-v", "-z")
+    def _entries(self, index: Path) -> dict[str, str]:
+        """What stands in an index, by name and stage; that git only looked at files changes nothing in it."""
+        if not files.read_or_empty(index):
+            return {}
+        listed = Git(self.root, {**self._env, "GIT_INDEX_FILE": str(index)}).list_names("ls-files", "--stage", "-z")
+        return {row[row.index("\t") - 1 :]: row for row in listed}  # `100644 OBJECT STAGE`, a tab, the name
+
+    def put_entries_back(self, seen: Path) -> None:
+        """The index is what it was, but for what somebody has staged since it was the one at `seen`."""
+        before, after, now = map(self._entries, (self.index_copy, seen, self._index))
+        if after == now:
+            self.put_index_back()
+            return
+        rows = list[str]()
+        for name in before.keys() | after.keys():
+            if before.get(name) != after.get(name) == now.get(name):
+                rows.append(before.get(name) or f"0 {'0' * 40}\t{name.partition(chr(9))[2]}")
+        self.run("update-index", "-z", "--index-info", stdin=nul_terminated(rows))
 
     def keep_files(self, names: Iterable[str]) -> str:
         """The ref that has these files as they are now, in a commit on top of HEAD; none where git cannot."""

@@ -50,6 +50,11 @@ def is_impatient() -> bool:
     return any(number == signal.SIGQUIT or at - _received[0][1] > _ASKED_AGAIN_S for number, at in _received)
 
 
+def forget() -> None:
+    """Nobody has asked for anything yet."""
+    _received.clear()
+
+
 def wait(seconds: float, *others: int | IO[bytes]) -> bool:
     """Whether one of these can be read; until then it sleeps, up to that long, or until a signal or a child's end.
 

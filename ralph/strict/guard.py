@@ -26,7 +26,7 @@ from ralph.run.judge import Watched
 from ralph.run.verify import run_program
 from ralph.strict import compared
 from ralph.strict.shadow import Shadow
-from ralph.strict.watch import INDEX_COPY, LastLook, Watch, look_now, staged_in
+from ralph.strict.watch import INDEX_AT_LOOK, INDEX_COPY, LastLook, Watch, look_now
 from ralph.words import join_names, plural
 
 _MOST_NEW_FILES = 1000
@@ -349,7 +349,6 @@ class Guard:
         repository, place = self._repository, self._watch.place
         if not repository or not place or self.blocked:
             return None
-        is_staged_since = look and look.staged != staged_in(repository)
         moved = None
         try:
             if not look or [*look.head] == [*repository.read_head()]:
@@ -362,7 +361,9 @@ class Guard:
                 raise
             self.blocked = error.message
             return None
-        if not is_staged_since:
+        if look:
+            repository.put_entries_back(self._shadow.folder / INDEX_AT_LOOK)
+        else:
             repository.put_index_back()
         if moved is None:
             return None

@@ -5,7 +5,6 @@ iteration's; what changed after the second is a person's. No clock decides that.
 """
 
 import contextlib
-import hashlib
 import json
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -18,8 +17,8 @@ from ralph.store.state import State
 from ralph.strict.shadow import Shadow, Snapshot
 
 _WATCH, _LAST_LOOK = "guard", "last-look"
-INDEX_COPY, _AT_DEATH = "index-of-project", "index-at-death"
-"""Beside the shadow's index: the project's when the iteration began, and how all files were when all had ended."""
+INDEX_COPY, INDEX_AT_LOOK, _AT_DEATH = "index-of-project", "index-at-look", "index-at-death"
+"""Beside the shadow's index: the project's when the iteration began and when all had ended, and all files then."""
 
 
 @dataclass(kw_only=True)
@@ -86,8 +85,6 @@ class LastLook:
     """What the iteration had changed, each with whether it was there before."""
     head: Sequence[str]
     """The branch and the commit."""
-    staged: str
-    """A digest of what was staged."""
     progress: str
     """What the progress file said."""
     snapshot: Snapshot
@@ -105,11 +102,6 @@ class LastLook:
         """What somebody has changed after it."""
         later = shadow.second(_AT_DEATH)
         return {*later.changes()} if later.resume(self.snapshot) else set()
-
-
-def staged_in(repository: Repository) -> str:
-    """A digest of what is staged."""
-    return hashlib.sha256(repository.list_staged().encode(errors="surrogateescape")).hexdigest()
 
 
 @contextlib.contextmanager
@@ -140,12 +132,13 @@ def look_now(watch: Watch, shadow: Shadow, state: State) -> LastLook:
     shutil.copyfile(f"{watch.folder}/index", f"{watch.folder}/{_AT_DEATH}")
     later = shadow.second(_AT_DEATH)
     later.snapshot = watch.snapshot
+    if repository:
+        repository.copy_index(Path(watch.folder) / INDEX_AT_LOOK)
     later.take(changes)
     return LastLook(
         record=watch.record,
         changes=changes,
         head=repository.read_head() if repository else (),
-        staged=staged_in(repository) if repository else "",
         progress=text_of(Path(death.home)) if death else "",
         snapshot=later.snapshot,
     )
