@@ -33,7 +33,8 @@ def test_what_the_agent_did_is_its_tasks_and_what_a_person_did_since_stays(
     """Stages, commits where git keeps no log, removes, and goes on with the agent's own file."""
     project.does(TREE)
     wants(project, ONE)
-    agent.story(tries(writes("early.txt", "1\n"), writes("b.txt", "2\n"), runs(LATE)), tries(writes("one.txt", "1")))
+    works = [writes("early.txt", "1\n"), writes("b.txt", "2\n"), runs("git add -A"), runs(LATE)]
+    agent.story(tries(*works), tries(writes("one.txt", "1")))
     dies(project, "--strict", *options)
     project.does(PERSON)
     run = built(project, *options)
@@ -51,10 +52,13 @@ def test_where_nobody_could_look_all_counts_as_the_iterations_is_said_and_kept(p
     wants(project, "- [ ] one: The first\n")
     pids = "supervisor=$(ps -o ppid= -p $PPID); ralph=$(ps -o ppid= -p $supervisor)"
     both = runs(f"{pids}; kill -STOP $ralph; kill -9 $supervisor; kill -9 $ralph")  # or one hears of the other's end
-    agent.story(tries(writes("early.txt", "1"), both), tries(writes("one.txt", "1")))
+    agent.story(tries(writes("early.txt", "1"), runs("git reset -q"), both), tries(writes("one.txt", "1")))
+    project.does("echo staged > staged.txt; git add staged.txt")
     dies(project, "--strict")
     project.does("echo mine > mine.txt")
     run = built(project)
+    assert "so does what is staged: git's index as it is now is kept in " in run.text
+    assert project.git("status", "--porcelain", "staged.txt") == "A  staged.txt\n"
     assert "so all that changed counts as its own: early.txt, mine.txt; as it is now it is kept in refs/" in run.text
     assert files_of(project) == ["early.txt", "mine.txt", "one.txt"]
 
