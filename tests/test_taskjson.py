@@ -184,7 +184,8 @@ def test_the_usage_line_of_ralph1_works_as_written(project: Project, agent: Agen
     assert run.code == 0, run.text
     assert "--model sonnet --effort medium" in " ".join(agent.calls[0].argv)
     assert plan.read_bytes().decode() == text.replace("pending", "done") + "]}"
-    assert project.git("show", "HEAD:r.json").count("done") == 2, "the last one is said once it is committed"
+    assert project.git("show", "HEAD:r.json").count("done") == 3
+    assert project.ralph(*words.split()).text == "", "nothing has changed since"
     assert project.git("log", "--format=%s").startswith("2: Did it\n3: Did it\n1: Did it\n")
     assert (project.root / "junk.txt").exists() is False
     tried = [json.loads(line) for line in (project.root / "h.jsonl").read_text().splitlines()]

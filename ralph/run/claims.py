@@ -62,6 +62,7 @@ def accept_claim(run: Run) -> None:
     """RALPH_DONE holds: what an earlier refusal left in the file is no longer true."""
     if run.controller.picks_tasks:  # then it is ralph who says so
         run.file.edit(progress.with_status, "RALPH_DONE")
+        run.update_plan()
         if not run.git_settings.serious:
             run.changes.take_changes()
     run.file.edit(progress.without_refusal)

@@ -233,6 +233,7 @@ class StrictController(Controller):
         before = self._file.text
         ids, proof = [one.id for one in task.chain], self._without_proof
         self._edit_list(lambda text: edits.with_task_done(text, *ids, note="note" if proof else "", why=proof))
+        self._guard.update_plan()
         message = commit_message(task.id, task.text, iteration.turn.final_words, self._role)
         failed = self._guard.commit_task(task.id, message)
         self._guard.settle_programs("while a task is committed")

@@ -190,6 +190,16 @@ class Guard:
         self._note_uncommitted(task, ())
         return ""
 
+    def update_plan(self) -> None:
+        """A list of requirements says what is ticked, and how it is now is how it is put back."""
+        run, watch, shadow = self._run, self._watch, self._shadow
+        if run.start.asked.in_place:
+            run.update_plan()
+            if self._plan.is_relative_to(self._root):
+                shadow.take([str(self._plan.relative_to(self._root))])
+            watch.compared, watch.snapshot = self._look(), shadow.snapshot
+            watch.save(self._state)
+
     @cached_property
     def _own_in_commits(self) -> set[str]:
         """Those of ralph's own files that go into each commit, since HEAD has them; an agent may have staged one."""
