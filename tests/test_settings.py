@@ -164,14 +164,19 @@ def test_what_has_no_effect_alone_is_refused_where_it_was_asked_for_and_remarked
         ("--max-agents 20", "--jobs", "--strict"),
         ("--no-strict --task x --on-failure keep", "--task, --on-failure", "--strict"),
         ("--strict --setup true", "--setup", "--jobs"),
+        ("--setup true", "--setup", "--strict --jobs"),
     ):
         told = f"{what}: no effect without {needed}; add {needed} or leave that out\n"
         run = project.ralph("feature.md", "build", *shlex.split(args))
         assert (run.code, run.text, agent.calls) == (2, f"ralph: {told}", [])
     assert "--jobs: no effect" in project.ralph("doctor", "feature.md", "--jobs", "2").stdout
     says(project, plan="RALPH_MAX_TRIES: 2\nRALPH_JOBS: 2\nRALPH_SETUP: true", file="RALPH_ROLES=build\n")
-    files = "feature.md:4: RALPH_JOBS, feature.md:3: RALPH_MAX_TRIES, .ralph.env:1: RALPH_ROLES"
+    files = (
+        "feature.md:4: RALPH_JOBS, feature.md:5: RALPH_SETUP, feature.md:3: RALPH_MAX_TRIES, .ralph.env:1: RALPH_ROLES"
+    )
     for words in (["doctor", "feature.md"], ["feature.md", "--dry-run"], ["feature.md", "--max-iterations", "1"]):
         run = project.ralph(*words)
         assert " ".join(run.text.split()).count(f"{files}: no effect without --strict") == 1, run.text
     assert "build" in agent.prompts[-1]
+    run = project.ralph("feature.md", "build", "--keep-clones")
+    assert (run.code, "--keep-clones: no effect without --strict" in run.text) == (2, True), "a plan's jobs have none"

@@ -238,15 +238,17 @@ def resolve_settings(given: Iterable[Given], also_known: Sequence[str] = ()) -> 
 
 def _without_effect(settings: Settings) -> list[RalphError]:
     """What the command line says and lacks another setting that it needs; what other places say so is a remark."""
-    problems = list[RalphError]()
-    for needed, is_there in (("strict", settings.strict), ("jobs", "jobs" in settings.given)):
-        idle = [settings.given[one.field] for one in TABLE if one.needs == needed and one.field in settings.given]
-        asked = [one.where for one in idle if one.source is Source.COMMAND_LINE]
-        others = [f"{one.where}: {one.variable}" for one in idle if one.source is not Source.COMMAND_LINE]
-        for found, where in ((problems, asked), (settings.remarks, others)):
-            if where and not is_there:
-                what = f"{', '.join(where)}: no effect without --{needed}"
-                found.append(RalphError(what, fix=f"add --{needed} or leave that out"))
+    problems, given = list[RalphError](), settings.given
+    lacks = {"strict": not settings.strict, "jobs": "jobs" not in given}
+    idle = [one for one in TABLE if one.field in given and (lacks.get(one.needs) or (one.needs and lacks["strict"]))]
+    asked = [one for one in idle if given[one.field].source is Source.COMMAND_LINE]
+    for rows, found in ((asked, problems), ([one for one in idle if one not in asked], settings.remarks)):
+        needed = {"strict", *(one.needs for one in rows)}
+        missing = " ".join(f"--{name}" for name in lacks if lacks[name] and name in needed)
+        where = [given[one.field].where + f": {one.variable}" * (found is not problems) for one in rows]
+        if where:
+            what = f"{', '.join(where)}: no effect without {missing}"
+            found.append(RalphError(what, fix=f"add {missing} or leave that out"))
     return problems
 
 
