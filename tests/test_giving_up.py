@@ -56,9 +56,11 @@ def test_what_counts_as_a_change_and_five_iterations_without_one_need_a_person(p
 
 def test_in_a_folder_of_a_repository_all_of_it_counts(project: Project, agent: Agent) -> None:
     (project.root / "sub").mkdir()
-    agent.story(step(writes("../new.py", "2\n")), step(runs(f"touch ../new.py; {NOTE}")))
-    run = project.ralph("../feature.md", "--max-stalls", "1", "--delay", "0", cwd=project.root / "sub")
-    assert (run.code, len(agent.calls)) == (4, 2), run.text
+    agent.story(step(writes("../new.py", "2\n")), *[step(runs(f"touch ../new.py; {NOTE}"))] * 2)
+    for calls in (2, 3):
+        run = project.ralph("../feature.md", "--max-stalls", "1", "--delay", "0", cwd=project.root / "sub")
+        assert (run.code, len(agent.calls)) == (4, calls), run.text
+        project.does(f"cd sub; {MENDED}")
 
 
 def test_outside_of_a_repository(plain_project: Project, agent: Agent) -> None:
@@ -114,3 +116,7 @@ def test_a_claim_with_no_task_and_no_change_is_refused_and_a_persons_holds(proje
     agent.story(step(file="made.txt"), step(writes_done=True))
     assert project.build("1").code == 3
     assert (project.build().code, len(agent.calls)) == (0, 5), "what an earlier start changed counts, too"
+    project.has_tasks("x one")
+    project.does("sed -i 's/^Started/Spent: $1\\n&/' feature_PROGRESS.md")
+    agent.story(step(runs("sed -i '/one/d' feature_PROGRESS.md"), writes_done=True))
+    assert project.build().code == 0, "so does what was ticked, and is no longer in the list"

@@ -22,6 +22,8 @@ _FILES_AT_MOST = 50_000
 """Files looked at where no git knows them; somebody may plan in a home folder."""
 _HASHED_BYTES = 50_000_000
 """A file that is larger counts as changed when its times do."""
+_FIRST_READ_S = 0.1
+"""So long a run reads what is not committed before its first iteration; later it reads what seems to change."""
 _TICK_S = 0.02
 """The times of files may lie that much in the past."""
 IN_NO_OTHER = "--ignore-submodules=dirty"
@@ -143,10 +145,8 @@ def _content(path: str) -> object:
     with contextlib.suppress(OSError):
         found = os.lstat(path)
         if stat.S_ISREG(found.st_mode) and found.st_size <= _HASHED_BYTES:
-            from hashlib import file_digest  # noqa: PLC0415 - 3 ms that only a change costs
-
             with open(path, "rb") as file:  # noqa: PTH123 - a third of Path's time
-                return found.st_mode, file_digest(file, "blake2b").digest()
+                return found.st_mode, found.st_size, zlib.crc32(file.read())
     return None
 
 
@@ -212,7 +212,7 @@ class Changes:
         self._look = known if seen else _everything
         self._seen = seen or _everything(self._tree)
         self._contents = dict[str, object]()
-        """Of files that seemed to change, by name: one that is the same when it seems so again was only touched."""
+        """Of files by name, as they were when last read: one that is the same when it seems to change was touched."""
         self.disturbed = False
         """What changes before the next iteration is not its doing."""
 
@@ -220,6 +220,10 @@ class Changes:
         """An iteration begins, of which the changes shall be known; it may leave git's locks behind."""
         if self.disturbed:
             self.take_changes()
+        until = time.monotonic() + _FIRST_READ_S
+        for name in self._seen.files if not self._contents else ():
+            if time.monotonic() < until:
+                self._contents[name] = _content(f"{self._tree}/{name}")
         self._began = time.time()
 
     def take_changes(self) -> tuple[Commits, tuple[str, ...]]:
