@@ -119,18 +119,22 @@ def test_a_claim_with_open_tasks_is_refused_the_next_iteration_can_mend_it_and_t
 
 
 def test_a_message_that_the_agents_older_copy_writes_over_comes_back(project: Project, agent: Agent) -> None:
-    """Not one that was there before, which agents take away once they have followed it."""
+    """Not one that was there before, which agents take away once they have followed it, nor what a person rewords."""
     project.has_tasks("one", notes="\n## Messages\n\nUse tabs.\n")
     writes_over = runs("cp feature_PROGRESS.md.mine feature_PROGRESS.md")
     takes = runs("sed -i '/^Use tabs/d' feature_PROGRESS.md; cp feature_PROGRESS.md feature_PROGRESS.md.mine")
-    agent.story(step(takes, marks("on"), waits_for("go"), says("Still here."), waits_for("more"), writes_over))
+    waits = [waits_for("go"), says("Still here."), waits_for("on with it"), says("And here."), waits_for("more")]
+    agent.story(step(takes, marks("on"), *waits, writes_over))
     running = project.start("feature.md", "build", "--max-iterations", "1")
     eventually(lambda: agent.reached("on"))
     with project.progress.open("a") as file:
         file.write("Call it blue.\n- and\n")
     agent.let("go")
     eventually(lambda: "Still here." in running.stdout)
+    project.does("sed -i 's/blue/red/' feature_PROGRESS.md")
+    agent.let("on with it")
+    eventually(lambda: "And here." in running.stdout)
     agent.let("more")
     run = running.wait()
-    assert "put back under ## Messages what the agent's copy wrote over: Call it blue., - and\n" in run.stderr
-    assert project.progress_text.endswith("## Messages\n\nCall it blue.\n- and\n\n")
+    assert "put back under ## Messages what the agent's copy wrote over: Call it red., - and\n" in run.stderr
+    assert project.progress_text.endswith("## Messages\n\nCall it red.\n- and\n\n")
