@@ -9,7 +9,7 @@ from http_server import Answer, Server
 from ralph_driver import executable
 
 from ralph.process.programs import call_program
-from ralph.run.criteria import CommandRun, Criterion, check_criterion, in_one_browser, parse_criterion
+from ralph.run.criteria import CheckResult, Criterion, check_criterion, in_one_browser, parse_criterion
 
 
 @pytest.fixture(autouse=True)
@@ -20,12 +20,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return made
 
 
-def shell(command: str) -> CommandRun:
+def shell(command: str) -> CheckResult:
     done = call_program(["sh", "-c", f"exec 2>&1\n{command}"], timeout_s=30)
-    return CommandRun(done.code, f"exited with {done.code}", done.stdout.decode())
+    return CheckResult(done.code, f"exited with {done.code}", done.stdout.decode())
 
 
-def checked(one: str | Criterion, base_url: str = "") -> CommandRun:
+def checked(one: str | Criterion, base_url: str = "") -> CheckResult:
     came = check_criterion(parse_criterion(one) if isinstance(one, str) else one, base_url=base_url, run=shell)
     assert came
     assert "\n" not in came.what
@@ -56,16 +56,16 @@ def test_a_line_is_read_as_people_write_it() -> None:
         == "agent-browser click 'Save - all'"
     )
     assert parse_criterion("agent-browser: fill '#a' '' — it's done").fields["command"] == "agent-browser fill '#a' ''"
-    assert checked("The  code is clean") == CommandRun(0, "not machine-checked, nobody looked: The code is clean")
+    assert checked("The  code is clean") == CheckResult(0, "not machine-checked, nobody looked: The code is clean")
 
 
 def test_a_command_ends_as_it_should() -> None:
-    assert checked("Run `exit 3` - exits with code 3") == CommandRun(0, "Run `exit 3` exited with 3")
+    assert checked("Run `exit 3` - exits with code 3") == CheckResult(0, "Run `exit 3` exited with 3")
     what = "Run `echo so; exit 1` exited with 1, and should have exited with 0"
-    assert checked("Run `echo so; exit 1` - exits with code 0") == CommandRun(1, what, "so\n")
-    endless, late = parse_criterion("Run `a` - exits with code 0"), CommandRun(None, "had not ended after 2s")
+    assert checked("Run `echo so; exit 1` - exits with code 0") == CheckResult(1, what, "so\n")
+    endless, late = parse_criterion("Run `a` - exits with code 0"), CheckResult(None, "had not ended after 2s")
     came = check_criterion(endless, base_url="", run=lambda _: late)
-    assert came == CommandRun(1, "Run `a` had not ended after 2s, and should have exited with 0")
+    assert came == CheckResult(1, "Run `a` had not ended after 2s, and should have exited with 0")
     assert check_criterion(endless, base_url="", run=lambda _: None) is None, "a signal is no answer"
 
 
@@ -85,7 +85,7 @@ def test_a_file_of_the_project_exists_or_not_and_contains_a_text_or_not_wherever
         "`src/a b.py` contains `SECRET = 'ü'`",
         "`in` contains `SECRET`",
     ):
-        assert checked(f"File {text}") == CommandRun(0, f"File {text}")
+        assert checked(f"File {text}") == CheckResult(0, f"File {text}")
     for text, what in {
         "`src/c.py` exists": "does not exist",
         "`pipe` contains `x`": "is no file",
@@ -102,8 +102,8 @@ def test_a_file_of_the_project_exists_or_not_and_contains_a_text_or_not_wherever
 def test_a_server_is_asked_without_content_below_the_base_url_and_a_redirect_is_not_followed() -> None:
     with Server(Answer(status=201), Answer(status=500, body="no table"), Answer(status=302)) as server:
         base = server.url("/v1/")
-        assert checked("post /api/x?y=z returns 201", base) == CommandRun(0, "POST /api/x?y=z returned 201")
-        wrong = CommandRun(1, "GET /x returned 500, and should have returned 200", "no table")
+        assert checked("post /api/x?y=z returns 201", base) == CheckResult(0, "POST /api/x?y=z returned 201")
+        wrong = CheckResult(1, "GET /x returned 500, and should have returned 200", "no table")
         assert checked("GET /x returns 200", base) == wrong
         assert checked("GET /here returns 302", base).code == 0
     request = server.received[0]

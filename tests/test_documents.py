@@ -106,7 +106,7 @@ def test_the_exit_codes_are_those_of_the_code_and_the_control_words_are_explaine
 def test_the_sample_of_a_task_list_is_one_that_strict_mode_takes(page: str) -> None:
     (sample,) = re.findall(r"```\n(- \[x\] db-01.*?)```", PAGES[page], re.DOTALL)
     text = f"# Tasks\n\n{sample}".encode()
-    tasklist.check_tasks(text, page, Settings(criteria="strict"))
+    tasklist.validate_list(text, page, Settings(criteria="strict"))
     selected = tasks.select_next(tasks.read_tasks(text))
     assert (selected.id if selected else "") == "auth-01", "auth-02 waits for it, whatever its priority"
 

@@ -5,15 +5,15 @@ from hypothesis import strategies as st
 from test_tasks import LIST as BEFORE
 
 from ralph.plan import progress, tasks
-from ralph.plan.tasks.mending import Mended, mend_list
+from ralph.plan.tasks.mending import Mended, undo_list_edits
 
 NOTE = b"\nA new note \t\nof mine, caf\xe9.\n"
 
 
 def undone(after: bytes, before: bytes = BEFORE) -> Mended:
     """What is undone, looked at as ralph will look at it."""
-    found = mend_list(before, after)
-    assert mend_list(before, found.text) == Mended(text=found.text)
+    found = undo_list_edits(before, after)
+    assert undo_list_edits(before, found.text) == Mended(text=found.text)
     assert tasks.task_lines(tasks.read_tasks(found.text)) == tasks.task_lines(tasks.read_tasks(before))
     was, now = progress.parse(before), progress.parse(found.text)
     assert (now.done, now.verified) == (was.done, was.verified)

@@ -10,14 +10,14 @@ from ralph.plan import tasks
 from ralph.plan.prompt import Value
 from ralph.run import tasklist
 from ralph.run.memory import prompt_memory
-from ralph.run.prepared import Start
+from ralph.run.prepared import PreparedStart
 from ralph.store import journal
 from ralph.store.state import State
 from ralph.strict.roles import roles_of
 from ralph.words import plain
 
 
-def show_dry_run(start: Start, state: State) -> int:
+def show_dry_run(start: PreparedStart, state: State) -> int:
     """Prints what the agent would be started with, and told."""
     for remark in start.settings.remarks:
         print(plain(f"ralph: {remark.message}"), file=sys.stderr)
@@ -27,7 +27,7 @@ def show_dry_run(start: Start, state: State) -> int:
     }
     if start.strict:
         path = start.progress_path
-        listed = tasklist.check_tasks(start.with_imported_tasks(files.read_or_empty(path)), path.name, start.settings)
+        listed = tasklist.validate_list(start.with_imported_tasks(files.read_or_empty(path)), path.name, start.settings)
         if (task := tasks.select_next(listed)) is None:
             raise RalphError(f"there is no prompt to show: {tasklist.nothing_to_begin(listed).why}", 4)
         if roles := roles_of(start):

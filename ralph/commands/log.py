@@ -120,13 +120,13 @@ def _follow(plan: Plan, *, verbose: bool) -> int:
     while True:
         is_over = not plan.holder
         news, at = journal.read_since(state.journal, at)
-        running = state.open_iteration()
+        running = state.unjudged_iteration()
         if replay and (news or not running):  # what the journal says was written after its last word
             replay.rest()
         _list(news)
         last = (last + news)[-1:]
-        if running and running.record.is_file() and (replay is None or replay.path != running.record):
-            replay = _Replay(plan, running.mode, running.iteration, running.record, view)
+        if running and running.transcript.is_file() and (replay is None or replay.path != running.transcript):
+            replay = _Replay(plan, running.mode, running.iteration, running.transcript, view)
         if replay:
             replay.more()
         sys.stdout.flush()

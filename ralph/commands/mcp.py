@@ -22,7 +22,7 @@ from ralph.plan.progress.file import ProgressFile
 from ralph.plan.tasks import Note, Task, edits
 from ralph.process.programs import call_program
 from ralph.run import criteria
-from ralph.run.criteria import CommandRun
+from ralph.run.criteria import CheckResult
 from ralph.settings import sources
 from ralph.store import journal
 from ralph.store.state import State
@@ -65,7 +65,7 @@ def _written_down(state: State, tool: Callable[..., Answer]) -> Callable[..., An
             raise ToolError(wrong) from error
         finally:
             about: Answer = {"tool": f"ralph_{tool.__name__}", "arguments": arguments, "success": not wrong, "run": ""}
-            if begun := state.open_iteration():  # or still at work
+            if begun := state.unjudged_iteration():  # or still at work
                 about |= {"run": begun.run, "mode": begun.mode, "iteration": begun.iteration}
             with contextlib.suppress(OSError):  # a full disk is said where it matters
                 journal.append_line(
@@ -189,9 +189,9 @@ class Tools:
         """Why its checks do not hold, each with the end of its output."""
         settings = sources.settings_everywhere(self._plan.path)
 
-        def run(command: str) -> CommandRun:
+        def run(command: str) -> CheckResult:
             done = call_program(["sh", "-c", f"exec 2>&1\n{command}"], timeout_s=settings.verify_timeout or math.inf)
-            return CommandRun(done.code, f"ended with {done.code}", done.stdout.decode(errors="replace"))
+            return CheckResult(done.code, f"ended with {done.code}", done.stdout.decode(errors="replace"))
 
         checks = criteria.in_one_browser(criteria.checks_of(task.chain))
         ended = [criteria.check_criterion(one, base_url=settings.base_url or "", run=run) for one in checks]

@@ -18,7 +18,7 @@ from ralph.settings import sources
 from ralph.settings.table import Settings
 from ralph.store import journal
 from ralph.store.journal import Record
-from ralph.store.state import OpenIteration, State
+from ralph.store.state import State, UnjudgedIteration
 from ralph.words import format_moment, one_line
 
 _SUFFIX = "_PROGRESS.md"
@@ -133,7 +133,7 @@ class Seen(NamedTuple):
 
 def inspect_plan(plan: Plan) -> Seen:
     """What there is to say about a plan now. Raises RalphError when its files cannot be read."""
-    holder, begun, path = plan.holder, plan.state.open_iteration(), plan.progress_path
+    holder, begun, path = plan.holder, plan.state.unjudged_iteration(), plan.progress_path
     try:
         now = progress.parse(path.read_bytes()) if path.exists() else None
         records = journal.read(plan.state.journal)
@@ -147,17 +147,17 @@ def inspect_plan(plan: Plan) -> Seen:
     return Seen(plan, how, now, holder, records)
 
 
-def _at_work(last: Record | None, begun: OpenIteration | None, now: Progress | None) -> Standing:
+def _at_work(last: Record | None, begun: UnjudgedIteration | None, now: Progress | None) -> Standing:
     stops = ", then RALPH_STOP" if now and now.stop else ""
     if begun:
-        verifying = ", verifying" if begun.record.with_suffix(".verify.log").exists() else ""
+        verifying = ", verifying" if begun.transcript.with_suffix(".verify.log").exists() else ""
         return Standing("running", f"{begun.mode}, iteration {begun.iteration}{verifying}{stops}")
     if last and last.event == "wait" and last.until > time.time():
         return Standing("waiting", f"until {format_moment(last.until, time.time())}: {last.message}")
     return Standing("running", stops.removeprefix(", "))
 
 
-def _at_rest(plan: Plan, now: Progress | None, last: Record | None, begun: OpenIteration | None) -> Standing:
+def _at_rest(plan: Plan, now: Progress | None, last: Record | None, begun: UnjudgedIteration | None) -> Standing:
     """Where nobody works on it: by its progress file, its last record, and what no run has judged."""
     if now is None:
         return Standing("new", "there is no progress file yet")

@@ -14,7 +14,7 @@ from ralph.plan import progress
 from ralph.plan.progress import Progress
 from ralph.plan.progress.file import ProgressFile
 from ralph.process import lock
-from ralph.run.prepared import Start
+from ralph.run.prepared import PreparedStart
 from ralph.run.verdict import Reason, Tally, stop_reason
 from ralph.screen.text import is_attended
 from ralph.settings import options, sources
@@ -46,7 +46,7 @@ def start_run(asked: Asked) -> int:
     file = ProgressFile(start.progress_path, state)
     now = file.read() if file.exists() else None
     check_progress_owner(start, now)
-    if now and not held_lock.dead_run() and (early := ends_at_once(start, state, file.text)):
+    if now and not held_lock.dead_run_mark() and (early := ends_at_once(start, state, file.text)):
         raise RalphError.of([early, *start.missing_imports(file.text)])
     from ralph.commands.wiring import WIRING  # noqa: PLC0415 - same
     from ralph.loop.session import run_session  # noqa: PLC0415 - 60 ms that a start with nothing to do need not pay
@@ -55,7 +55,7 @@ def start_run(asked: Asked) -> int:
     return run_session(start, file, state, held_lock, WIRING)
 
 
-def find_start(asked: Asked) -> Start:
+def find_start(asked: Asked) -> PreparedStart:
     """What a start finds, before anything is done. Raises RalphError with all that is wrong."""
     if not asked.plan:
         raise RalphError("no plan is named", fix="write ralph PLAN; ralph --help says more")
@@ -74,7 +74,7 @@ def find_start(asked: Asked) -> Start:
 
         imported = taskjson.of_plan(plan, text)
     now = progress.parse(files.read_or_empty(progress_path))
-    start = Start(
+    start = PreparedStart(
         asked=asked,
         plan=Path(os.path.realpath(plan)),
         name=name,
@@ -118,13 +118,13 @@ def _has_plan_back(asked: Asked) -> bool:
     return False
 
 
-def ends_at_once(start: Start, state: State, text: bytes) -> RalphError | None:
+def ends_at_once(start: PreparedStart, state: State, text: bytes) -> RalphError | None:
     """Why a start that finds this progress file has nothing to do, and what there is to do; None when it has."""
     path = start.progress_path
     now = progress.parse(text)
     if now.blocked_by_ralph and is_attended():
         now = progress.parse(progress.without_own_block(text))
-    if state.open_iteration() and now.blocked is None:
+    if state.unjudged_iteration() and now.blocked is None:
         return None  # what the run wrote that died was never checked
     stop = stop_reason(now, Tally(), start.settings)
     if stop and stop.reason is Reason.DONE and start.strict and start.is_stale(now):
@@ -144,7 +144,7 @@ def ends_at_once(start: Start, state: State, text: bytes) -> RalphError | None:
     return RalphError(f"{start.name} {what}: {stop.why}".removesuffix(": "), stop.reason.code, fix=fix, for_people=True)
 
 
-def check_progress_owner(start: Start, now: Progress | None) -> None:
+def check_progress_owner(start: PreparedStart, now: Progress | None) -> None:
     """Raises RalphError where the progress file, None if it is missing, is another plan's, or lies elsewhere.
 
     Two plans of one name would share their progress, and cron in the wrong folder would start all over.

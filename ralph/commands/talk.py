@@ -16,7 +16,7 @@ from ralph.process import lock, signals
 from ralph.process.lock import Lock
 from ralph.process.programs import foreground
 from ralph.run.memory import prompt_memory
-from ralph.run.prepared import Start
+from ralph.run.prepared import PreparedStart
 from ralph.settings import sources
 from ralph.settings.options import Asked
 from ralph.store import journal
@@ -24,7 +24,7 @@ from ralph.store.state import State
 from ralph.words import plain, plural
 
 
-def talk(start: Start, state: State) -> Asked | None:
+def talk(start: PreparedStart, state: State) -> Asked | None:
     """What to start once the conversation is over; None when nothing shall be. Raises RalphError where nobody is."""
     file = ProgressFile(start.progress_path, state)
     if start.rehearsal:
@@ -46,7 +46,7 @@ def talk(start: Start, state: State) -> Asked | None:
     return start.asked._replace(mode=mode) if start.asked.mode == start.mode else start.asked
 
 
-def _call(start: Start, state: State) -> None:
+def _call(start: PreparedStart, state: State) -> None:
     """Ends this start; with a notice, once, where it is the progress file that wants a conversation."""
     fix = f"start ralph {shlex.quote(str(start.asked.plan))} {start.mode} in a terminal"
     wanted = RalphError(f"{start.name}: {start.mode} is a conversation", 4, fix=fix)
@@ -60,7 +60,7 @@ def _call(start: Start, state: State) -> None:
     raise wanted
 
 
-def _lock(start: Start, file: ProgressFile) -> Lock:
+def _lock(start: PreparedStart, file: ProgressFile) -> Lock:
     """The tree for itself; a run that works on the plan is stopped after its iteration, if the person wants that."""
     tree = lock.working_tree(Path.cwd())
     try:
@@ -86,7 +86,7 @@ def _lock(start: Start, file: ProgressFile) -> Lock:
     raise KeyboardInterrupt
 
 
-def _converse(start: Start, state: State) -> str:
+def _converse(start: PreparedStart, state: State) -> str:
     """What it changed in the plan and the progress file."""
     agent, *_ = command.choose_agents(start.settings, start.asked.agent_arguments)
     if not agent.talk:

@@ -4,7 +4,7 @@ from ralph.loop.plain import PlainController
 from ralph.loop.session import Wiring
 from ralph.run.context import Run
 from ralph.run.controllers import Controller
-from ralph.store.state import OpenIteration, State
+from ralph.store.state import State, UnjudgedIteration
 
 
 def make_controller(run: Run) -> Controller:
@@ -12,8 +12,7 @@ def make_controller(run: Run) -> Controller:
     start, settings = run.start, run.settings
     if not (settings.strict or settings.only):
         return PlainController(run, None)
-    from ralph.strict import controller as attempts  # noqa: PLC0415 - 20 ms that only --strict and --only pay
-    from ralph.strict import guard  # noqa: PLC0415 - 20 ms that only --strict and --only pay
+    from ralph.strict import controller, guard  # noqa: PLC0415 - 20 ms that only --strict and --only pay
 
     watching = guard.Guard(run)
     commits = settings.strict and settings.auto_commit
@@ -24,13 +23,13 @@ def make_controller(run: Run) -> Controller:
 
         return ParallelController(run)
     return (
-        attempts.StrictController(run, watching)
+        controller.StrictController(run, watching)
         if start.strict
         else PlainController(run, watching if settings.only else None)
     )
 
 
-def recover(run: Run, death: OpenIteration) -> None:
+def recover(run: Run, death: UnjudgedIteration) -> None:
     """Undoes what nobody judged of an iteration in which ralph died."""
     from ralph.strict.recovery import recover as undo  # noqa: PLC0415 - 20 ms, for what it takes of --strict
 
@@ -41,7 +40,7 @@ def take_last_look(state: State) -> None:
     """What the supervisor does once ralph is gone and all has ended; nothing where ralph had judged the iteration."""
     from ralph.strict import watch  # noqa: PLC0415 - only that process pays, after a death
 
-    if state.open_iteration():
+    if state.unjudged_iteration():
         watch.take_last_look(state)
 
 

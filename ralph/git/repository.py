@@ -1,6 +1,6 @@
 """The project's repository: where HEAD, its branch and the index are, putting them back, and committing.
 
-Files are the shadow's business. No git is run here while its settings are not as they were: see compared.py.
+Files are the shadow's business. No git is run here while its settings are not as they were: see settings.py.
 """
 
 import contextlib
@@ -75,7 +75,7 @@ class Repository(Git):
     """The repository around a working tree, where it lay before an agent could move it."""
 
     index_copy: Path
-    """Where `place` puts a copy of the index."""
+    """Where `record_place` puts a copy of the index."""
 
     def __init__(self, places: Sequence[str]) -> None:
         self.places = places

@@ -34,7 +34,7 @@ _HARMLESS = re.compile(
 _AS_GIT_INIT_WRITES = ("core.bare\nfalse", "core.repositoryformatversion\n0")
 
 
-class GitSettings:
+class GitConfigWatch:
     """git's settings for `top`, as they were when an iteration began, be it one in which ralph died."""
 
     def __init__(self, top: Path, state: State) -> None:
@@ -44,7 +44,7 @@ class GitSettings:
         usual = ("~/.gitconfig", f"{os.environ.get('XDG_CONFIG_HOME') or '~/.config'}/git/config")
         self._own = [os.environ.get("GIT_CONFIG_GLOBAL") or "", *map(os.path.expanduser, usual)]
         self._known, self._left = self._read(), dict[str, str]()
-        if state.open_iteration():
+        if state.unjudged_iteration():
             with contextlib.suppress(ValueError, TypeError):
                 self._known, self._left, *_ = map(dict, [*json.loads(state.read_note("git")), {}])
         self._noted = dict[str, str]()

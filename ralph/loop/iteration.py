@@ -20,9 +20,9 @@ from ralph.process import signals
 from ralph.process.supervisor import Command
 from ralph.run import notices
 from ralph.run.context import Run
-from ralph.run.judge import Iteration, Watched, add_to_tally, quote_tasks, wait_s
+from ralph.run.judge import Iteration, TurnFindings, add_to_tally, quote_tasks, wait_s
 from ralph.run.memory import prompt_memory
-from ralph.run.verdict import Reason, Stop, budget_usd, claims_done
+from ralph.run.verdict import Reason, Stop, budget_usd, needs_final_check
 from ralph.store import journal
 from ralph.words import format_duration, format_moment, join_names, one_line, shorten
 
@@ -46,7 +46,7 @@ def run_agent_once(run: Run) -> Iteration:
     before = _announce_iteration(run, transcript)
     run.view.show_prompt(prompt)
     guard = run.controller.guard
-    with guard.watching() if guard else contextlib.nullcontext(Watched()) as watched:
+    with guard.watching() if guard else contextlib.nullcontext(TurnFindings()) as watched:
         run.state.begin_iteration(
             run.id, run.mode, run.current.number, transcript, run.current.text_before
         )  # all is known that a death needs
@@ -184,7 +184,9 @@ def record_iteration(run: Run, iteration: Iteration) -> None:
     spent = iteration.before.spent_usd + (iteration.turn.cost_usd or 0.0)
     if run.settings.max_total_cost is not None and spent:  # also without a cost: the agent may have changed it
         run.file.edit(progress.with_spent, spent)
-    if run.controller.picks_tasks or not claims_done(run.file.last, run.settings):  # else once the claim is checked
+    if run.controller.picks_tasks or not needs_final_check(
+        run.file.last, run.settings
+    ):  # else once the claim is checked
         run.state.end_iteration()
     run.update_plan()
     run.outbox.send(Notice("alive"))
@@ -311,7 +313,7 @@ def _wait_it_out(run: Run, turn: Turn) -> Stop | None:
 
 def _wait_is_pointless(run: Run) -> bool:
     """Whether there is something else to do: somebody said stop or done, or a limit is reached."""
-    return claims_done(run.read_progress(), run.settings) or run.stop_reason() is not None
+    return needs_final_check(run.read_progress(), run.settings) or run.stop_reason() is not None
 
 
 def _sleep(run: Run, seconds: float) -> float:

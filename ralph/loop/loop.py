@@ -7,10 +7,10 @@ anew each time round, so a restart needs no code: the same command goes on where
 from ralph.loop.iteration import pause_between, pause_or_wait, record_iteration
 from ralph.loop.modes import advance_mode, skip_build, switch_to_file_mode
 from ralph.plan import progress
-from ralph.run.claims import check_claim, look_at_start
+from ralph.run.claims import check_claim, verify_before_start
 from ralph.run.context import Run
 from ralph.run.judge import Iteration, judge_iteration
-from ralph.run.verdict import Reason, Stop, claims_done
+from ralph.run.verdict import Reason, Stop, needs_final_check
 
 
 def loop(run: Run) -> Stop:
@@ -19,7 +19,7 @@ def loop(run: Run) -> Stop:
     if not stop and (skip_build(run) or run.interrupted()):
         stop = prepare_next_iteration(run)
     while not stop:
-        iteration = settle_iteration(run, run.controller.run_iteration())
+        iteration = judge_and_conclude(run, run.controller.run_iteration())
         record_iteration(run, iteration)
         stop = run.controller.lets_finish(iteration.ended or pause_or_wait(run, iteration))
         stop = stop or prepare_next_iteration(run)
@@ -36,23 +36,23 @@ def prepare_next_iteration(run: Run) -> Stop | None:
     if run.read_progress().mode != run.said_mode:
         switch_to_file_mode(run)
     run.controller.prepare_task_list()
-    while claims_done(run.file.last, run.settings) and not run.interrupted():
+    while needs_final_check(run.file.last, run.settings) and not run.interrupted():
         check_claim(run)
         if run.stop_reason() or (run.controller.picks_tasks and run.settings.max_failures is None):
             break  # where all is ticked no agent mends what fails, and nobody counts how often
         pause_between(run)
         run.read_progress()
     stop = run.stop_reason()
-    if not stop and look_at_start(run):
+    if not stop and verify_before_start(run):
         return prepare_next_iteration(run)
     stop = stop or run.controller.choose_next()
     return prepare_next_iteration(run) if stop and advance_mode(run, stop) else stop
 
 
-def settle_iteration(run: Run, iteration: Iteration) -> Iteration:
+def judge_and_conclude(run: Run, iteration: Iteration) -> Iteration:
     """The iteration with what it came to; the progress file says so too."""
     iteration = judge_iteration(iteration, run.tally, run.settings)
-    if iteration.watched.blocked:  # the agent led git elsewhere, so none may run; `judge` has said to stop
+    if iteration.watched.blocked:  # the agent led git elsewhere, so none may run; `judge_iteration` says stop
         return iteration
     return run.controller.conclude(iteration)
 

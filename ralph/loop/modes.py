@@ -64,7 +64,7 @@ def advance_mode(run: Run, stop: Stop) -> bool:
 def skip_build(run: Run) -> bool:
     """Under `all`, names the next mode at once where no task is open and verify passes; returns whether it did."""
     now = run.file.last
-    begins = run.start.asked.mode == "all" and not run.settings.once and not run.tally.wrong
+    begins = run.start.asked.mode == "all" and not run.settings.once and not run.tally.last_failure
     if not begins or not run.settings.verify or not now.tasks or now.open:
         return False
     ended = run_verify(run)
@@ -114,7 +114,7 @@ def _after_judging(run: Run, *, goes_on: bool) -> Stop | None:
         check_claim(run)
         if run.file.last.done:
             return Stop(Reason.DONE)
-        left = "; ".join(open_tasks(run.file.last)) or run.tally.wrong
+        left = "; ".join(open_tasks(run.file.last)) or run.tally.last_failure
     if stands:
         count = f"{rounds}/{most}" if rounds < most else ""
         run.file.edit(progress.with_mode, run.settings.following or "build", count)

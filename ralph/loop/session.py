@@ -21,12 +21,12 @@ from ralph.process.programs import end_own, end_strays
 from ralph.run import notices
 from ralph.run.context import Run
 from ralph.run.controllers import Controller
-from ralph.run.prepared import Start
+from ralph.run.prepared import PreparedStart
 from ralph.run.verdict import Reason, Stop, tally_after_breaker
 from ralph.screen.text import is_attended
 from ralph.screen.view import View
 from ralph.store import journal
-from ralph.store.state import OpenIteration, State
+from ralph.store.state import State, UnjudgedIteration
 from ralph.words import plural, timestamp
 
 
@@ -34,13 +34,13 @@ class Wiring(NamedTuple):
     """What a session needs of the rooms above the loop."""
 
     make_controller: Callable[[Run], Controller]
-    recover: Callable[[Run, OpenIteration], None]
+    recover: Callable[[Run, UnjudgedIteration], None]
     """Undoes what nobody judged. Raises RalphError where a person has to decide."""
     take_last_look: Callable[[State], None]
     """What the supervisor does once ralph is gone and all has ended."""
 
 
-def run_session(start: Start, file: ProgressFile, state: State, held_lock: Lock, wiring: Wiring) -> int:
+def run_session(start: PreparedStart, file: ProgressFile, state: State, held_lock: Lock, wiring: Wiring) -> int:
     """Runs the loop to its end; the exit code, 128 + its number where a signal ended it.
 
     Raises RalphError where no iteration could begin. An error of ralph's own leaves the supervisor, which still has an
@@ -62,7 +62,7 @@ def run_session(start: Start, file: ProgressFile, state: State, held_lock: Lock,
         _close_session(run, stop)
     for supervisor in (run.supervisor, *run.supervisors):
         supervisor.dismiss()
-    held_lock.forget()
+    held_lock.remove_holder_note()
     if failure and run.current.transcript:
         return failure.exit_code
     if failure:
@@ -88,7 +88,7 @@ def _prepare_session(run: Run, held_lock: Lock, wiring: Wiring) -> None:
         state.write_note("verify", opened := "")
     file.read()
     file.check_writable()
-    if death := state.open_iteration():
+    if death := state.unjudged_iteration():
         wiring.recover(run, death)
     if start.imported and not file.last.tasks and not file.last.done:
         run.complain(
@@ -128,8 +128,8 @@ def _clear_up(run: Run, held_lock: Lock) -> None:
     an iteration died is said and written down once, whatever becomes of the starts that follow.
     """
     state = run.state
-    death = state.open_iteration()
-    if mark := held_lock.dead_run():
+    death = state.unjudged_iteration()
+    if mark := held_lock.dead_run_mark():
         for command in end_strays(mark, run.pace.patience):
             run.complain(f"ended what the run before left running: {command}")
         for lock in changes.remove_orphaned_locks(held_lock.tree, held_lock.dead_run_started_at()):
@@ -142,10 +142,10 @@ def _clear_up(run: Run, held_lock: Lock) -> None:
             if end
             else f"was killed in iteration {death.iteration}"
         )
-        run.complain(f"the run before {how}; its record is {death.record}")
+        run.complain(f"the run before {how}; its record is {death.transcript}")
         message = end.message if end else "ralph was killed"
         view = View(lambda _line: None)
-        view.begin().read_output(files.read_or_empty(death.record, 1_000_000))
+        view.begin().read_output(files.read_or_empty(death.transcript, 1_000_000))
         with contextlib.suppress(OSError):  # a full disk is said where it matters
             journal.append_line(state.journal, journal.unfinished_line(death, message, view.handover(message)))
 

@@ -24,10 +24,10 @@ from ralph.plan import progress, tasks
 from ralph.plan.progress import encode_text
 from ralph.plan.tasks import Task, edits
 from ralph.run import evidence, notices, tasklist
-from ralph.run.claims import settle_claim
+from ralph.run.claims import check_done_claim
 from ralph.run.context import CurrentIteration, Run
 from ralph.run.controllers import Controller
-from ralph.run.judge import Iteration, Watched
+from ralph.run.judge import Iteration, TurnFindings
 from ralph.run.memory import HANDOVER, last_handover
 from ralph.run.verdict import Reason, Stop, left_usd, stop_reason
 from ralph.settings.table import Source
@@ -122,7 +122,7 @@ class ParallelController(Controller):
         """Begins as many tasks as may be tried at once; a Stop when none is being tried and none can be begun."""
         run = self._run
         try:
-            tasklist.check_tasks(self._file.text, self._file.path.name, self._settings)
+            tasklist.validate_list(self._file.text, self._file.path.name, self._settings)
         except RalphError as error:  # a person's edit, it may be half of one
             if not self.running:
                 raise
@@ -249,7 +249,7 @@ class ParallelController(Controller):
         run.current = CurrentIteration(number=number, task=trial.task.id, transcript=transcript)
         with contextlib.suppress(OSError):  # a full disk costs the record, and not the work
             transcript.write_bytes(encode_text(trial.result.transcript))
-        watched = Watched(blocked=run.git_settings.block_reason)
+        watched = TurnFindings(blocked=run.git_settings.block_reason)
         return Iteration(before=before, after=run.read_progress(), turn=turn, commits=Commits(), watched=watched)
 
     def conclude(self, iteration: Iteration) -> Iteration:
@@ -270,16 +270,16 @@ class ParallelController(Controller):
                 return replace(iteration, ended=stop)
         self._file.read()  # that may have taken minutes
         if trial.is_taken_back(self._file.text):
-            return replace(iteration, failed=f"{task.id} was taken back while it was tried", tried=True, moved=True)
+            return replace(iteration, failed=f"{task.id} was taken back while it was tried", may_retry=True, moved=True)
         if trial.result.passed:
             return self._land(iteration, trial)
         blocked = trial.blocked
         if blocked is not None:
             self._file.edit(edits.with_mark, "!", task.id, note="blocked", why=blocked)
-            return replace(iteration, failed=f"{task.id} is blocked: {blocked}", tried=True)
+            return replace(iteration, failed=f"{task.id} is blocked: {blocked}", may_retry=True)
         why = meanwhile + (re.sub(r"^.*?, try \d+: ", "", trial.turn().why) or "it came to nothing")
         self._file.edit(edits.with_failure, task.id, why, most)
-        return replace(iteration, failed=f"{task.id}, try {task.tries + 1}: {why}", tried=task.has_more_tries(most))
+        return replace(iteration, failed=f"{task.id}, try {task.tries + 1}: {why}", may_retry=task.has_more_tries(most))
 
     def _land(self, iteration: Iteration, trial: RunningTask) -> Iteration:
         """The branch gets the commit, if there is one, and the task its tick."""
@@ -298,7 +298,7 @@ class ParallelController(Controller):
         self.prepare_task_list()
         run.state.write_note("landing", "")
         done = not run.read_progress().open
-        wrong = tuple(settle_claim(run, is_verified=True)) if done else ()
+        wrong = tuple(check_done_claim(run, is_verified=True)) if done else ()
         return replace(iteration, moved=True, passed=True, refused=wrong, after=run.read_progress(), commits=commits)
 
     def recheck(self) -> Mapping[str, str] | None:

@@ -8,7 +8,7 @@ from ralph.parallel.attempt import Attempt, TaskJob
 from ralph.plan import progress, tasks
 from ralph.plan.progress import encode_text
 from ralph.plan.tasks import Task, edits
-from ralph.plan.tasks.mending import mend_list
+from ralph.plan.tasks.mending import undo_list_edits
 from ralph.store import journal
 
 
@@ -71,7 +71,7 @@ class RunningTask:
             new = new[:start] + b"".join(left) + new[end:]
             new = progress.with_lines(new, title, [line for line in after if line not in before])
         evidence = edits.evidence_of(self.left) if self.left else ()
-        return edits.with_evidence(mend_list(text, new).text, self.task.id, evidence)
+        return edits.with_evidence(undo_list_edits(text, new).text, self.task.id, evidence)
 
     def turn(self) -> Turn:
         """What its iterations came to, as one turn."""

@@ -15,7 +15,7 @@ from ralph.words import timestamp
 LOCKED = 75
 """EX_TEMPFAIL of sysexits.h: try again later."""
 _TRIES, _PAUSE_S = 20, 0.005
-"""Who only looks, as `holder` does, has the lock for a moment, on a busy machine too; a run has it for longer."""
+"""Who only looks, as `read_holder` does, has the lock for a moment, on a busy machine too; a run has it for longer."""
 
 
 class Holder(NamedTuple):
@@ -47,7 +47,7 @@ class Lock(NamedTuple):
             note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             files.overwrite_file(note, "\0".join(fields).encode(errors="surrogateescape"))
 
-    def dead_run(self) -> str:
+    def dead_run_mark(self) -> str:
         """The mark of the run that held this lock last, if it did not end in good order, else empty."""
         return _holder_of(self.tree).run
 
@@ -55,7 +55,7 @@ class Lock(NamedTuple):
         """When that run began, in seconds since 1970."""
         return _note(self.tree).stat().st_mtime
 
-    def forget(self) -> None:
+    def remove_holder_note(self) -> None:
         """Takes the word back: the last run has ended, or all that it left behind is gone."""
         with contextlib.suppress(OSError):
             _note(self.tree).unlink()

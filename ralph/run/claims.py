@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from ralph.plan import progress
 from ralph.plan.progress import Checkbox
 from ralph.run.context import Run
-from ralph.run.criteria import CommandRun
+from ralph.run.criteria import CheckResult
 from ralph.run.judge import open_tasks
 from ralph.run.verify import run_shell
 from ralph.words import WRONG, format_duration, join_names, one_line, timestamp
@@ -19,15 +19,17 @@ def check_claim(run: Run) -> None:
 
     What a person asks for while that is found out keeps it from being done, and is no refusal.
     """
-    if reasons := settle_claim(run):
+    if reasons := check_done_claim(run):
         run.tally.refusals += 1
-        run.tally.wrong = one_line("; ".join(reasons), WRONG)
+        run.tally.last_failure = one_line("; ".join(reasons), WRONG)
         if run.summaries:
-            run.summaries.append(f"{run.summaries.pop()} · done refused: {run.tally.wrong}")  # in the last notice
+            run.summaries.append(
+                f"{run.summaries.pop()} · done refused: {run.tally.last_failure}"
+            )  # in the last notice
     run.state.end_iteration()
 
 
-def settle_claim(run: Run, *, is_verified: bool = False) -> Sequence[str]:
+def check_done_claim(run: Run, *, is_verified: bool = False) -> Sequence[str]:
     """Why what is claimed was taken back; nothing where it was accepted, or nobody could say.
 
     What is open was never done; the checks of all that is ticked have to hold once more, then the verify command.
@@ -83,7 +85,7 @@ def refuse_claim(run: Run, reasons: Sequence[str], missing: Sequence[Checkbox] =
     run.file.edit(taken_back)
 
 
-def look_at_start(run: Run) -> bool:
+def verify_before_start(run: Run) -> bool:
     """Whether the verify command was run now, once before the first agent: none is to blame for what is red then."""
     settings, now = run.settings, run.file.last
     if not settings.verify or settings.once or run.start.rehearsal or run.is_attempt:
@@ -107,7 +109,7 @@ def _note_start(run: Run, how: str) -> None:
     run.state.write_note("verify", f"{one_line(run.settings.verify or '', _COMMAND)}\n{how}")
 
 
-def run_verify(run: Run) -> CommandRun | None:
+def run_verify(run: Run) -> CheckResult | None:
     """What came of the verify command; None when a signal came before its end."""
     command = run.settings.verify or ""
     ended = run_shell(run, "verifying", "the verify command", command)

@@ -14,7 +14,7 @@ from ralph import files
 from ralph.agent import command as agent
 from ralph.errors import RalphError
 from ralph.git.changes import Changes
-from ralph.git.settings import GitSettings
+from ralph.git.settings import GitConfigWatch
 from ralph.notify import channels
 from ralph.plan.progress import LARGE_BYTES, Progress
 from ralph.plan.progress.file import ProgressFile
@@ -25,7 +25,7 @@ from ralph.process.pace import Pace
 from ralph.process.supervisor import Command, Ended, Hear, Over, Supervisor
 from ralph.run.agents import AgentPool
 from ralph.run.controllers import Controller
-from ralph.run.prepared import Start
+from ralph.run.prepared import PreparedStart
 from ralph.run.verdict import Reason, Stop, Tally, stop_reason
 from ralph.screen.screen import Screen
 from ralph.screen.view import View
@@ -73,7 +73,7 @@ class Run:
 
     def __init__(  # noqa: PLR0913 - what a session begins with
         self,
-        start: Start,
+        start: PreparedStart,
         file: ProgressFile,
         state: State,
         held_lock: Lock,
@@ -92,7 +92,7 @@ class Run:
         self._make_controller = make_controller
         self.id = time.strftime("%Y%m%d-%H%M%S-") + os.urandom(3).hex()
         self.top = Path.cwd()
-        self.git_settings = GitSettings(self.top, state)
+        self.git_settings = GitConfigWatch(self.top, state)
         self._began = self.pace.running()
         self.screen = Screen(quiet=asked.quiet, verbose=asked.verbose, spinner=not asked.no_spinner)
         self.view = View(self.screen.agent, whole=self.screen.verbose)
@@ -107,7 +107,7 @@ class Run:
         litter = tempfile.mkdtemp(prefix="ralph-")
         self.env = agent.agent_environment(run=self.id, tmux=litter)
         """What the agent and the project's commands get of the environment."""
-        self._modes = dict[tuple[str, bool], tuple[Start, Prompt]]()
+        self._modes = dict[tuple[str, bool], tuple[PreparedStart, Prompt]]()
         """By name, and whether it is a role."""
         self.said_mode = start.said_mode
         """The mode that the progress file named when it was looked for last; empty for none."""

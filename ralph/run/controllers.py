@@ -5,14 +5,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from ralph.run.judge import Iteration, Watched
+from ralph.run.judge import Iteration, TurnFindings
 from ralph.run.verdict import Stop
 
 
 class TreeGuard(Protocol):
     """Watches over the working tree while an agent works."""
 
-    def watching(self) -> AbstractContextManager[Watched]:
+    def watching(self) -> AbstractContextManager[TurnFindings]:
         """Around a turn of the agent; what was seen is complete when it is over."""
         ...
 

@@ -35,7 +35,7 @@ _PATTERNS = (
 )
 
 
-class CommandRun(NamedTuple):
+class CheckResult(NamedTuple):
     """What came of a command of the project."""
 
     code: int | None
@@ -119,9 +119,9 @@ def check_criterion(
     criterion: Criterion,
     *,
     base_url: str,
-    run: Callable[[str], CommandRun | None],
+    run: Callable[[str], CheckResult | None],
     lacks: Callable[[Path, bytes], str] = lambda *_: "",
-) -> CommandRun | None:
+) -> CheckResult | None:
     """What came of checking it, with exit code 0 where it is met; None when a signal ended the command.
 
     `run` runs a shell command, `base_url` is where the server is that answers, `lacks` says why the commit would not
@@ -129,7 +129,7 @@ def check_criterion(
     """
     fields = criterion.fields
     if not fields:
-        return CommandRun(0, f"not machine-checked, nobody looked: {_shown(criterion.text)}")
+        return CheckResult(0, f"not machine-checked, nobody looked: {_shown(criterion.text)}")
     if "path" in fields:
         return _looked_at(fields["path"], fields.get("holds", ""), lacks)
     wanted = int(fields["wanted"])
@@ -146,13 +146,13 @@ def check_criterion(
         what = f"{method} {_shown(fields['url'])} {came}"
         should = "returned"
     if code == wanted:
-        return CommandRun(0, what)
+        return CheckResult(0, what)
     if code in ((126, 127) if "command" in fields else (0,)):  # a shell's word for no such program; no answer
-        return CommandRun(1, f"cannot run: {what}", output, cannot_run=True)
-    return CommandRun(1, f"{what}, and should have {should} {wanted}", output)
+        return CheckResult(1, f"cannot run: {what}", output, cannot_run=True)
+    return CheckResult(1, f"{what}, and should have {should} {wanted}", output)
 
 
-def _looked_at(path: str, holds: str, lacks: Callable[[Path, bytes], str]) -> CommandRun:
+def _looked_at(path: str, holds: str, lacks: Callable[[Path, bytes], str]) -> CheckResult:
     """Of the project alone, wherever links lead; a folder exists as well."""
     odd = ""
     wanted = holds.encode(errors="surrogateescape")
@@ -161,7 +161,7 @@ def _looked_at(path: str, holds: str, lacks: Callable[[Path, bytes], str]) -> Co
         target = (top / path).resolve()
         if not target.is_relative_to(top):
             odd = "leads out of the project; write it from the project's top folder on"
-            return CommandRun(1, f"cannot run: File `{_shown(path)}` {odd}", cannot_run=True)
+            return CheckResult(1, f"cannot run: File `{_shown(path)}` {odd}", cannot_run=True)
         if not target.exists():
             odd = "does not exist"
         elif holds and not target.is_file():  # nobody waits for a named pipe
@@ -173,7 +173,7 @@ def _looked_at(path: str, holds: str, lacks: Callable[[Path, bytes], str]) -> Co
     except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle, before Python 3.13
         odd = f"cannot be read: {error}"
     as_wanted = f"contains `{_shown(holds)}`" if holds else "exists"
-    return CommandRun(1 if odd else 0, f"File `{_shown(path)}` {odd or as_wanted}")
+    return CheckResult(1 if odd else 0, f"File `{_shown(path)}` {odd or as_wanted}")
 
 
 def _shown(text: str) -> str:

@@ -13,15 +13,15 @@ from ralph.plan import tasks
 from ralph.plan.tasks import Task
 from ralph.run import criteria
 from ralph.run.context import Run
-from ralph.run.criteria import CommandRun, Criterion, checks_of
+from ralph.run.criteria import CheckResult, Criterion, checks_of
 from ralph.run.verify import run_shell
 from ralph.words import plural, timestamp
 
 Lacks = Callable[[Path, bytes], str]
-"""Why the commit of a task would not have a file that is there; see `criteria.check`."""
+"""Why the commit of a task would not have a file that is there; see `criteria.check_criterion`."""
 
 
-def run_check(run: Run, check: Criterion, lacks: Lacks, doing: str = "checking") -> CommandRun | None:
+def run_check(run: Run, check: Criterion, lacks: Lacks, doing: str = "checking") -> CheckResult | None:
     """What came of a check; None when a signal ended it."""
     ended = criteria.check_criterion(
         check,
@@ -32,15 +32,15 @@ def run_check(run: Run, check: Criterion, lacks: Lacks, doing: str = "checking")
     return None if run.interrupted() else ended
 
 
-def look_before(run: Run, checks: Iterable[Criterion], lacks: Lacks) -> dict[str, CommandRun] | None:
+def look_before(run: Run, checks: Iterable[Criterion], lacks: Lacks) -> dict[str, CheckResult] | None:
     """What these checks say before anything is built, by their text; None when a signal ended them.
 
     Each is run once. One that may change something is not run, and says nothing.
     """
-    found = dict[str, CommandRun]()
+    found = dict[str, CheckResult]()
     for check in checks:
         if check.fields and check.text not in found:
-            ended: CommandRun | None = CommandRun(1, "not run beforehand", cannot_run=True)
+            ended: CheckResult | None = CheckResult(1, "not run beforehand", cannot_run=True)
             if check.changes_nothing:
                 ended = run_check(run, check, lacks)
             if ended is None:
@@ -49,7 +49,7 @@ def look_before(run: Run, checks: Iterable[Criterion], lacks: Lacks) -> dict[str
     return found
 
 
-def notes_of(found: dict[str, CommandRun], commit: str) -> list[tuple[str, str]]:
+def notes_of(found: dict[str, CheckResult], commit: str) -> list[tuple[str, str]]:
     """What is written below a task that is begun: when and where, and which of its checks prove nothing."""
     notes = [("begun", f"{timestamp()} {commit}".rstrip())]
     for text, ended in found.items():

@@ -15,7 +15,7 @@ _AFTER_RESET_S = 2.0
 
 
 @dataclass(kw_only=True, eq=False)
-class Watched:
+class TurnFindings:
     """What an agent's turn did that it may not; known when it is over, and put right by then."""
 
     tampered: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ class Iteration:
     commits: Commits
     changed: tuple[str, ...] = ()
     """Files that are not as they were before it, committed or not, but for the progress file."""
-    watched: Watched = Watched()  # noqa: RUF009 - nobody writes into it
+    watched: TurnFindings = TurnFindings()  # noqa: RUF009 - nobody writes into it
 
     failed: str = ""
     """Why it counts as failed; empty when it does not."""
@@ -50,7 +50,7 @@ class Iteration:
     """A task was ticked or added, or something in the repository changed."""
     again: bool = False
     """It does not count, and is due again after a pause."""
-    tried: bool = False
+    may_retry: bool = False
     """What failed is a try of the task, which may have others; that is no failure of the run."""
     passed: bool = False
     """The try did not fail: ralph has ticked the task."""
@@ -206,9 +206,9 @@ def add_to_tally(tally: Tally, iteration: Iteration) -> Tally:
     if not iteration.failed and not iteration.refused and not iteration.after.done:
         tally.failures = tally.refusals = tally.reds = 0
         return tally
-    tally.failures += bool(iteration.failed) and not iteration.tried
+    tally.failures += bool(iteration.failed) and not iteration.may_retry
     tally.refusals += bool(iteration.refused)
-    tally.wrong = one_line(iteration.failed or "; ".join(iteration.refused), WRONG) or tally.wrong
+    tally.last_failure = one_line(iteration.failed or "; ".join(iteration.refused), WRONG) or tally.last_failure
     return tally
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Start:
+class PreparedStart:
     """What a start found: settings, texts and files, before anything is checked against the progress file."""
 
     asked: Asked
@@ -49,7 +49,7 @@ class Start:
     template: Path = Path()
     template_text: str = ""
 
-    def in_mode(self, mode: str, *, as_role: bool = False) -> "Start":
+    def in_mode(self, mode: str, *, as_role: bool = False) -> "PreparedStart":
         """The start in that mode. Raises RalphError with all that is wrong with its settings and its template.
 
         A role is over once its task is, or when it is another one's turn, and never after one iteration.
@@ -94,7 +94,7 @@ class Start:
         """Why --strict can begin nothing with this progress file. Raises RalphError with all that is wrong with it."""
         from ralph.run import tasklist  # noqa: PLC0415 - 40 ms that only --strict pays
 
-        return tasklist.stuck_stop(tasklist.check_tasks(text, self.progress_path.name, self.settings))
+        return tasklist.stuck_stop(tasklist.validate_list(text, self.progress_path.name, self.settings))
 
     def is_stale(self, now: Progress) -> bool:
         """Whether something has changed since ralph checked all that is ticked."""

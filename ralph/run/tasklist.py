@@ -22,7 +22,7 @@ def new_session_token() -> str:
     return time.strftime("ralph-%Y%m%d-%H%M%S-") + os.urandom(6).hex()
 
 
-def check_tasks(text: bytes, name: str, settings: Settings) -> Sequence[Task]:
+def validate_list(text: bytes, name: str, settings: Settings) -> Sequence[Task]:
     """The tasks of the progress file of that name, tidied. Raises RalphError with all that is wrong with them."""
     listed = tasks.read_tasks(edits.with_tidy_list(text))
     wrong = tasks.find_problems(listed)

@@ -87,7 +87,7 @@ class Tally:
     """In a row."""
     stalls: int = 0
     """Iterations since something changed."""
-    wrong: str = ""
+    last_failure: str = ""
     """The last failure or refusal."""
     has_moved: bool = False
     """Something has changed since the first iteration of the plan."""
@@ -127,7 +127,7 @@ def _holds(now: Progress, settings: Settings) -> bool:
     return settings.verify is None or bool(now.verified and not now.verified.endswith(CHECKS_ALONE))
 
 
-def claims_done(now: Progress, settings: Settings) -> bool:
+def needs_final_check(now: Progress, settings: Settings) -> bool:
     """Whether a RALPH_DONE stands there that must be checked before it counts; strict, whether nothing is open."""
     if settings.once or now.blocked is not None:
         return False
@@ -147,9 +147,11 @@ def _breaker(tally: Tally, settings: Settings) -> Stop | None:
 
 def _failing(tally: Tally, settings: Settings) -> Stop | None:
     if _reached(tally.failures, settings.max_failures):
-        return Stop(Reason.FAILURES, f"{_row(tally.failures, 'iteration', ' failed')}: {tally.wrong}")
+        return Stop(Reason.FAILURES, f"{_row(tally.failures, 'iteration', ' failed')}: {tally.last_failure}")
     if _reached(tally.refusals, settings.max_failures):
-        return Stop(Reason.REFUSED, f"done was claimed {_row(tally.refusals, 'time')} and does not hold: {tally.wrong}")
+        return Stop(
+            Reason.REFUSED, f"done was claimed {_row(tally.refusals, 'time')} and does not hold: {tally.last_failure}"
+        )
     if _reached(tally.stalls, settings.max_stalls):
         what = _row(tally.stalls, "iteration", " changed nothing")
         return Stop(Reason.STALLED, f"{what}: no task ticked or added, no file but the progress file")

@@ -7,14 +7,14 @@ from ralph.files import read_or_empty
 from ralph.process import signals
 from ralph.process.supervisor import Command
 from ralph.run.context import Run
-from ralph.run.criteria import CommandRun
+from ralph.run.criteria import CheckResult
 from ralph.words import format_duration
 
 _TAIL_BYTES = 20_000
 _OUTPUT_BYTES = 1 << 30
 
 
-def run_shell(run: Run, doing: str, what: str, command: str) -> CommandRun | None:
+def run_shell(run: Run, doing: str, what: str, command: str) -> CheckResult | None:
     """What came of a shell command that says whether something is done, as `run_program` does."""
     run.screen.remark(f"ralph: {doing}: {command}")
     run.set_activity(f"{doing}: {command}")
@@ -22,7 +22,7 @@ def run_shell(run: Run, doing: str, what: str, command: str) -> CommandRun | Non
     return run_program(run, what, job, run.settings.verify_timeout)
 
 
-def run_program(run: Run, what: str, job: Command, timeout_s: float | None) -> CommandRun | None:
+def run_program(run: Run, what: str, job: Command, timeout_s: float | None) -> CheckResult | None:
     """How a program of the project ended, and all that it started with it; `what` people call it.
 
     None when a signal ended it. What it left is ended, removed and said. Raises RalphError when it cannot be started.
@@ -55,7 +55,7 @@ def run_program(run: Run, what: str, job: Command, timeout_s: float | None) -> C
     if signals.interrupted():
         return None
     how = f"exited with {ended.code}" if ended.code >= 0 else f"was killed by signal {-ended.code}"
-    return CommandRun(
+    return CheckResult(
         code=None if cut else ended.code,
         what=cut or how,
         output=read_or_empty(job.output, _TAIL_BYTES).decode(errors="replace"),

@@ -1,6 +1,7 @@
 """The append-only record of what happened, one JSON object a line.
 
-The journal is for people, prompts and reports; nothing is decided by it.
+The journal is for people, prompts and reports. What is decided by it: where `Spent:` begins, and whether anything has
+changed since the first iteration of the plan.
 """
 
 import contextlib
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ralph import files
-from ralph.store.state import OpenIteration
+from ralph.store.state import UnjudgedIteration
 from ralph.words import shorten
 
 TOOL = "tool"
@@ -206,12 +207,12 @@ def _fits(value: object, kind: Any) -> bool:
     return value is not None and isinstance(value, kind)
 
 
-def tells_of(found: Iterable[Record], begun: OpenIteration) -> bool:
+def tells_of(found: Iterable[Record], begun: UnjudgedIteration) -> bool:
     """Whether a line says how that iteration ended; it may have died while its claim was checked."""
-    return any((row.run, row.transcript) == (begun.run, begun.record.name) for row in found)
+    return any((row.run, row.transcript) == (begun.run, begun.transcript.name) for row in found)
 
 
-def own_end(found: Iterable[Record], begun: OpenIteration) -> Record | None:
+def own_end(found: Iterable[Record], begun: UnjudgedIteration) -> Record | None:
     """The line with which that iteration's run ended by itself, if only by an error; None where it was killed."""
     return next((row for row in found if (row.event, row.run) == ("run", begun.run)), None)
 
@@ -282,11 +283,11 @@ def journal_line(event: str, at: float, *, message: str, **more: object) -> dict
     return {"timestamp": timestamp, "event": event, **more, "message": shorten(message, _MESSAGE)}
 
 
-def unfinished_line(begun: OpenIteration, message: str, handover: str = "") -> dict[str, object]:
+def unfinished_line(begun: UnjudgedIteration, message: str, handover: str = "") -> dict[str, object]:
     """A line for an iteration that nobody has judged; it ended with the last word on its transcript."""
     at = time.time()
     with contextlib.suppress(OSError):
-        at = begun.record.stat().st_mtime
+        at = begun.transcript.stat().st_mtime
     return journal_line(
         "iteration",
         at,
@@ -299,5 +300,5 @@ def unfinished_line(begun: OpenIteration, message: str, handover: str = "") -> d
         ended="died",
         summary=f"#{begun.iteration} · {message}",
         cost_at_least=True,
-        transcript=begun.record.name,
+        transcript=begun.transcript.name,
     )

@@ -16,17 +16,17 @@ _LOOKED_AT = 100
 """After so many of them they are looked through again."""
 
 
-class OpenIteration(NamedTuple):
+class UnjudgedIteration(NamedTuple):
     """The iteration in which ralph or the machine died."""
 
     run: str
     mode: str
     iteration: int
-    record: Path
+    transcript: Path
     """What the agent said."""
-    home: str
+    progress_path: str
     """Where the progress file really was; empty where that is not known."""
-    before: bytes
+    own_word: bytes
     """What it said by ralph's own word, when the iteration began or since then."""
 
 
@@ -109,7 +109,7 @@ class State:
         return self._free("kept", time.strftime("%Y%m%d-%H%M%S"), f"-{plain}")
 
     def begin_iteration(self, run: str, mode: str, iteration: int, record: Path, before: bytes) -> None:
-        """Notes that an iteration runs: a RALPH_DONE it writes is not checked before `end`.
+        """Notes that an iteration runs: a RALPH_DONE it writes is not checked before `end_iteration`.
 
         With it, what the progress file says now: a death in the middle of a save in place leaves an empty one.
         """
@@ -126,13 +126,13 @@ class State:
         self._begun = ""
         self.write_note("iteration", "")
 
-    def open_iteration(self) -> OpenIteration | None:
+    def unjudged_iteration(self) -> UnjudgedIteration | None:
         """The last iteration, if it was never judged because ralph or the machine died."""
         with contextlib.suppress(ValueError):
             begun, home, before = self.read_note("iteration").split("\n", 2)
             run, number, record, mode = begun.split(" ", 3)
             path = self.folder / "transcripts" / record
-            return OpenIteration(run, mode, int(number), path, home, before.encode(errors="surrogateescape"))
+            return UnjudgedIteration(run, mode, int(number), path, home, before.encode(errors="surrogateescape"))
         return None
 
     def write_note(self, name: str, text: str) -> None:

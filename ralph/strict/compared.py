@@ -1,6 +1,6 @@
 """What is only compared, never put back: hooks and links of git's, and what governs ralph outside of the tree.
 
-A difference that matters ends the run, and a person decides. git's settings are compared everywhere: git_settings.py.
+A difference that matters ends the run, and a person decides. git's settings are compared in all modes: git/settings.py.
 """
 
 import os

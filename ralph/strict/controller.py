@@ -11,12 +11,12 @@ from ralph.errors import RalphError
 from ralph.loop.iteration import run_agent_once
 from ralph.plan import progress, tasks
 from ralph.plan.tasks import Task, edits
-from ralph.plan.tasks.mending import mend_list
+from ralph.plan.tasks.mending import undo_list_edits
 from ralph.run import criteria, evidence, tasklist
-from ralph.run.claims import run_verify, settle_claim
+from ralph.run.claims import check_done_claim, run_verify
 from ralph.run.context import Run
 from ralph.run.controllers import Controller
-from ralph.run.criteria import CommandRun, Criterion
+from ralph.run.criteria import CheckResult, Criterion
 from ralph.run.judge import Iteration
 from ralph.run.verdict import Reason, Stop
 from ralph.strict.guard import Guard
@@ -59,7 +59,7 @@ class StrictController(Controller):
         """The task of the next iteration is chosen and marked; a Stop when none can be begun."""
         run = self._run
         alone = run.settings.task
-        listed = tasklist.check_tasks(self._file.text, self._file.path.name, run.settings)
+        listed = tasklist.validate_list(self._file.text, self._file.path.name, run.settings)
         if (task := tasks.select_next(listed, alone, run.tally.crashes)) is None:
             return Stop(Reason.ONCE) if self._is_done(alone) else tasklist.nothing_to_begin(listed, alone)
         self._task = task
@@ -94,10 +94,10 @@ class StrictController(Controller):
             self._guard.begin_watch()
         found = evidence.look_before(run, checks, self._lacks)
         if runs_programs:
-            self._guard.settle_programs("before a task is begun")
+            self._guard.undo_program_changes("before a task is begun")
         if found is None:
             return []
-        notes = evidence.notes_of(found, self._guard.commit_now())
+        notes = evidence.notes_of(found, self._guard.head_id())
         held_before = [check for name, check in notes if name == "held"]
         if held_before:
             count = f"{len(held_before)} of {plural(len(found), 'check')}"
@@ -116,7 +116,7 @@ class StrictController(Controller):
         outcome = iteration.turn.outcome
         goes_on = outcome is Outcome.CONTEXT_FULL and not iteration.failed and run.settings.on_failure == "keep"
         if iteration.again or iteration.ended or outcome is Outcome.FAILED or goes_on:
-            iteration = self._put_down(iteration)
+            iteration = self._set_task_aside(iteration)
         else:
             iteration = self._judge_attempt(iteration)
         if (mode := requested_mode(iteration.turn.final_words, self._token)) in run.settings.then:
@@ -127,7 +127,7 @@ class StrictController(Controller):
             iteration = replace(iteration, ended=Stop(Reason.TAMPERED, why))
         run.changes.disturbed = False  # the guard looks anew, and faster
         if iteration.passed and not run.is_attempt and not run.read_progress().open:
-            iteration = replace(iteration, refused=tuple(settle_claim(run, is_verified=True)))
+            iteration = replace(iteration, refused=tuple(check_done_claim(run, is_verified=True)))
         elif iteration.ended is None and self._is_done(run.settings.task):
             iteration = replace(iteration, ended=Stop(Reason.ONCE))  # whatever limit is reached with it
         return replace(iteration, after=run.read_progress(), commits=self._guard.committed)
@@ -138,24 +138,24 @@ class StrictController(Controller):
         task = self._task
         roles = self._roles
         found = self._find_out(iteration)
-        self._guard.settle_programs("while a task is checked")
+        self._guard.undo_program_changes("while a task is checked")
         if found == Finding() and not self._guard.blocked and (locked := self._guard.wait_for_index()):
-            return self._put_down(replace(iteration, failed=locked))
+            return self._set_task_aside(replace(iteration, failed=locked))
         if found == Finding() and not self._guard.blocked:
             if roles and (role := roles.after(self._role)):
-                if role == roles.checked:
+                if role == roles.last_writer:
                     note_left(run, task.id, tasklist.touched_files(run.state, task.id))
                 self._mark_task(" ", "role", role)
             elif why := self._tick_and_commit(iteration):
                 found = Finding(failed=why, red=True)
         stop = run.interrupted()
         if self._guard.blocked or (found.failed and stop):
-            return self._put_down(replace(iteration, ended=stop))
+            return self._set_task_aside(replace(iteration, ended=stop))
         if found == Finding():
             return replace(iteration, moved=True, passed=True)
         if found.unproved and not self._current_task.note_values("claimed"):
             return self._record_claim(iteration, found.unproved)
-        self._let_go()
+        self._restore_if_asked()
         return self._record_failure(iteration, found)
 
     def _record_failure(self, iteration: Iteration, found: Finding) -> Iteration:
@@ -163,7 +163,7 @@ class StrictController(Controller):
         run, task, roles = self._run, self._task, self._roles
         if found.blocked:
             self._mark_task("!", "blocked", edits.BY_AGENT + found.blocked)
-            return replace(iteration, failed=f"{task.id} is blocked: {found.blocked}", tried=True)
+            return replace(iteration, failed=f"{task.id} is blocked: {found.blocked}", may_retry=True)
         most = run.settings.max_tries
         why = found.failed or found.unproved
         if roles and roles.is_to_blame(self._role, found):
@@ -173,7 +173,7 @@ class StrictController(Controller):
             self._mark_task(" ", "role", roles.after_failure(self._role, found))
         self._edit_list(lambda text: edits.with_failure(text, task.id, why, most, is_claimed=bool(found.unproved)))
         message = f"{task.id}, try {task.tries + 1}: {why}"
-        return replace(iteration, failed=message, tried=task.has_more_tries(most))
+        return replace(iteration, failed=message, may_retry=task.has_more_tries(most))
 
     def _find_out(self, iteration: Iteration) -> Finding:
         """What came of the try: what the agent did, then the task's criteria and verify."""
@@ -188,11 +188,11 @@ class StrictController(Controller):
         if turn.outcome is not Outcome.OK:
             return Finding(failed=turn.why)
         claim = read_claim(turn.final_words, turn.proposal or {}, token=self._token, task_id=task.id)
-        if claim != Finding() or (roles and self._role not in (roles.checked, roles.fix)):
+        if claim != Finding() or (roles and self._role not in (roles.last_writer, roles.fix)):
             return claim
         checks = criteria.checks_of(task.chain)
         for ended in self._run_checks(checks):
-            if ended is None or run.interrupted():
+            if ended is None:
                 return Finding(failed="a signal came while it was checked")
             if ended.failed:
                 return Finding(failed=ended.why, red=True)
@@ -216,7 +216,7 @@ class StrictController(Controller):
     def _lacks(self, path: Path, holds: bytes) -> str:
         return self._guard.lacked_by_commit(self._task.id, path, holds)
 
-    def _run_checks(self, wanted: Sequence[Criterion]) -> Iterator[CommandRun | None]:
+    def _run_checks(self, wanted: Sequence[Criterion]) -> Iterator[CheckResult | None]:
         """Checks it by these criteria and then by verify: what came of each, None when a signal came."""
         run = self._run
         for one in () if run.start.rehearsal else criteria.in_one_browser(wanted):  # no fake agent can meet them
@@ -236,9 +236,9 @@ class StrictController(Controller):
         self._guard.update_plan()
         message = commit_message(task.id, task.text, iteration.turn.final_words, self._role)
         failed = self._guard.commit_task(task.id, message)
-        self._guard.settle_programs("while a task is committed")
+        self._guard.undo_program_changes("while a task is committed")
         if failed:
-            self._edit_list(lambda text: mend_list(before, text).text)
+            self._edit_list(lambda text: undo_list_edits(before, text).text)
         else:
             note_left(self._run, task.id, ())
         return failed
@@ -266,17 +266,17 @@ class StrictController(Controller):
         self._edit_list(edits.with_tidy_list)
         self._guard.begin_watch()
         broken = evidence.recheck(self._run, self._file.text, partial(self._guard.lacked_by_commit, ""))
-        self._guard.settle_programs("while all is checked again")
+        self._guard.undo_program_changes("while all is checked again")
         self._edit_list(lambda text: edits.with_broken_tasks(text, broken or {}))
         return broken
 
-    def _put_down(self, iteration: Iteration) -> Iteration:
+    def _set_task_aside(self, iteration: Iteration) -> Iteration:
         if iteration.ended is None:
-            self._let_go()
+            self._restore_if_asked()
         self._edit_list(edits.put_down)
         return iteration
 
-    def _let_go(self) -> None:
+    def _restore_if_asked(self) -> None:
         """What the try left in the repository is there for the next one, or thrown away."""
         if self._run.settings.on_failure == "restore":
             self._guard.restore_files(self._task.id)
@@ -288,4 +288,4 @@ class StrictController(Controller):
         """An edit of ralph's own, noted first: what was not, a start after a death takes for the agent's."""
         self._run.state.save_progress_copy(change(self._file.text))
         self._file.edit(change)
-        self._guard.text = self._file.text
+        self._guard.own_progress = self._file.text

@@ -18,15 +18,15 @@ from ralph.agent.turn import Commits
 from ralph.errors import RalphError
 from ralph.git.repository import Repository, jj_commit
 from ralph.git.settings import blocked_by
-from ralph.plan.tasks.mending import mend_list
+from ralph.plan.tasks.mending import undo_list_edits
 from ralph.process import signals
 from ralph.process.supervisor import Command
 from ralph.run.context import Run
-from ralph.run.judge import Watched
+from ralph.run.judge import TurnFindings
 from ralph.run.verify import run_program
 from ralph.strict import compared
 from ralph.strict.shadow import Shadow
-from ralph.strict.watch import INDEX_AT_LOOK, INDEX_COPY, LastLook, Watch, look_now
+from ralph.strict.watch import INDEX_AT_LOOK, INDEX_COPY, TreeAtEnd, TreeBefore, look_now
 from ralph.words import join_names, plural
 
 _MOST_NEW_FILES = 1000
@@ -64,12 +64,12 @@ class Guard:
     """Why the run has to end and nothing more may be done here, as far as that is known."""
     committed = Commits()
     """What ralph committed last."""
-    text = b""
+    own_progress = b""
     """The progress file by ralph's own word; empty while the list of tasks is not ralph's."""
 
-    def __init__(self, run: Run, watch: Watch | None = None) -> None:
+    def __init__(self, run: Run, watch: TreeBefore | None = None) -> None:
         self._run, self._state, self._plan = run, run.state, run.start.plan
-        self._watch = watch or Watch()
+        self._watch = watch or TreeBefore()
         """How all was when the iteration began that runs, or that died."""
         self._repository = watch.repository() if watch else Repository.find_around(run.top)
         self._root = root = self._repository.root if self._repository else run.top
@@ -104,20 +104,20 @@ class Guard:
             self._repository.check_can_commit()
 
     @contextlib.contextmanager
-    def watching(self) -> Iterator[Watched]:
+    def watching(self) -> Iterator[TurnFindings]:
         """Around a turn of the agent: when it is over, what it may not change is put back, and said."""
-        watched = Watched()
+        watched = TurnFindings()
         self.begin_watch()
         self.committed = Commits()
         yield watched
-        if not self.check_git_config():
+        if not self.compare_hooks():
             self._run.remove_orphaned_locks("the agent")
-        if self.text:
-            watched.tampered = put_right(self._run, self.text, "while an agent works")
+        if self.own_progress:
+            watched.tampered = mend_progress_file(self._run, self.own_progress, "while an agent works")
         self._settle(watched)
         watched.blocked = self.blocked
 
-    def check_git_config(self) -> str:
+    def compare_hooks(self) -> str:
         """Why the run has to end before any git is run here; empty where it need not."""
         settings = self._run.git_settings
         if not self.blocked and (self._watch.compared or settings.serious):
@@ -132,10 +132,10 @@ class Guard:
         return self.blocked
 
     @_disk_errors_end_the_run()
-    def settle_programs(self, when: str) -> None:
+    def undo_program_changes(self, when: str) -> None:
         """Puts back what programs changed that the agent may have written: its checks, git's hooks."""
-        put_right(self._run, self.text, when)
-        if not self.check_git_config():
+        mend_progress_file(self._run, self.own_progress, when)
+        if not self.compare_hooks():
             self._head_back()
             if self._watch.only or self._shadow.is_protected_touched():
                 self._files_back()
@@ -174,7 +174,7 @@ class Guard:
         # no task is about another plan's progress file
         changed = {name for name in self._uncommitted.get(task, ()) if not name.endswith("_PROGRESS.md")}
         names, failed = self._own_in_commits | changed, ""
-        if names and self._commits_here:
+        if names and self.may_commit:
             if self._has_jj:
                 failed = jj_commit(self._root, names, message)
                 self.committed = Commits(count=int(not failed))
@@ -196,7 +196,7 @@ class Guard:
         if run.start.asked.in_place:
             run.update_plan()
             if self._plan.is_relative_to(self._root):
-                shadow.take([str(self._plan.relative_to(self._root))])
+                shadow.update_snapshot([str(self._plan.relative_to(self._root))])
             watch.compared, watch.snapshot = self._look(), shadow.snapshot
             watch.save(self._state)
 
@@ -207,7 +207,7 @@ class Guard:
         return own.intersection(self._repository.committed_files() if self._repository else ())
 
     @property
-    def _commits_here(self) -> bool:
+    def may_commit(self) -> bool:
         """Whether ralph commits what has passed."""
         return self._run.settings.auto_commit and bool(self._repository or self._has_jj)
 
@@ -219,7 +219,7 @@ class Guard:
         repository = self._repository
         name = os.path.relpath(path, self._root)
         changed = self._uncommitted.get(task, ())
-        if not repository or not self._commits_here or self._has_jj or name == ".":
+        if not repository or not self.may_commit or self._has_jj or name == ".":
             return ""
         if any(one == name or one.startswith(f"{name}/") for one in changed):
             return ""
@@ -229,20 +229,20 @@ class Guard:
         is_ignored = repository.ask("check-ignore", "--", name)
         return "" if is_ignored else "is there, but in no commit, and not this task's: commit it"
 
-    def resume_watch(self) -> bool:
+    def load_snapshot(self) -> bool:
         """Goes on with an iteration that died; whether it is still known how all files were when it began."""
         shadow = self._watch.shadow()
         self._shadow = shadow or self._shadow
         return shadow is not None
 
     @_disk_errors_end_the_run()
-    def settle_death(self, look: LastLook | None) -> Sequence[str]:
+    def undo_after_death(self, look: TreeAtEnd | None) -> Sequence[str]:
         """What an iteration left in which ralph died is put right, and the rest of it is its task's.
 
         What somebody changed after the last look is theirs. Where nobody took one all counts as the iteration's, and is
         kept. Returns in words what was put back of that which decides how ralph works.
         """
-        watched = Watched()
+        watched = TurnFindings()
         if not look and self._watch.is_settled:
             return ()
         if not look:
@@ -263,7 +263,7 @@ class Guard:
         """What the attempts of this task changed and no commit has."""
         return self._uncommitted.get(task, ())
 
-    def commit_now(self) -> str:
+    def head_id(self) -> str:
         """The commit that HEAD is at, shortened; empty where there is none."""
         return self._repository.read_head()[1][:10] if self._repository else ""
 
@@ -284,7 +284,7 @@ class Guard:
         self.blocked = ""
         shadow.begin()
         self._submodules = repository.checked_out_submodules() if repository else {}
-        self._watch = Watch(
+        self._watch = TreeBefore(
             record=run.current.transcript.name if run.current.transcript else "",
             task=run.current.task,
             is_strict=settings.strict and not settings.once,
@@ -307,7 +307,7 @@ class Guard:
         return compared.snapshot_git_config(self._repository, outside, self._plan)
 
     @_disk_errors_end_the_run()
-    def _settle(self, watched: Watched, look: LastLook | None = None) -> None:
+    def _settle(self, watched: TurnFindings, look: TreeAtEnd | None = None) -> None:
         """The agent has ended: what it may not change is put back, HEAD first; the rest of it is its task's.
 
         Without --strict commits are the agent's to make, and HEAD is put back only where one holds a file that may not
@@ -351,7 +351,7 @@ class Guard:
         now = self._repository.checked_out_submodules()
         return [name for name, commit in self._submodules.items() if now.get(name, commit) != commit]
 
-    def _head_back(self, look: LastLook | None = None) -> str | None:
+    def _head_back(self, look: TreeAtEnd | None = None) -> str | None:
         """The ref that has what was there, where HEAD had moved; empty where that was nothing new.
 
         Where somebody moved HEAD, or staged something, after an iteration that died, theirs stays.
@@ -453,14 +453,14 @@ class Guard:
         self._state.write_note("uncommitted", json.dumps(self._uncommitted))
 
 
-def put_right(run: Run, before: bytes, when: str) -> tuple[str, ...]:
+def mend_progress_file(run: Run, before: bytes, when: str) -> tuple[str, ...]:
     """Puts back what is ralph's in the progress file, as it was `before`; what was done to it, in words."""
     run.read_progress()
     left, name = run.file.text, run.file.path.name
-    right, what, kinds = mend_list(before, left)
+    right, what, kinds = undo_list_edits(before, left)
     if right == left:
         return ()
-    run.file.edit(lambda text: mend_list(before, text).text)
+    run.file.edit(lambda text: undo_list_edits(before, text).text)
     kept, message = run.state.keep_copy(name, left), "the task list is in its order; new tasks are under ## Proposed"
     if what:
         undone = "; ".join(what)

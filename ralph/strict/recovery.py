@@ -7,17 +7,17 @@ from ralph.errors import RalphError
 from ralph.loop.modes import undo_ticks
 from ralph.plan import progress, tasks
 from ralph.plan.tasks import edits
-from ralph.plan.tasks.mending import mend_list
+from ralph.plan.tasks.mending import undo_list_edits
 from ralph.run.claims import refuse_claim
 from ralph.run.context import Run
 from ralph.run.judge import open_tasks
-from ralph.store.state import OpenIteration, State
-from ralph.strict.guard import Guard, put_right
-from ralph.strict.watch import LastLook, Watch
+from ralph.store.state import State, UnjudgedIteration
+from ralph.strict.guard import Guard, mend_progress_file
+from ralph.strict.watch import TreeAtEnd, TreeBefore
 from ralph.words import timestamp
 
 
-def recover(run: Run, death: OpenIteration) -> None:
+def recover(run: Run, death: UnjudgedIteration) -> None:
     """Undoes what nobody judged. Raises RalphError where a person has to decide, or what ralph starts with was hit."""
     try:
         _undo(run, death)
@@ -27,24 +27,24 @@ def recover(run: Run, death: OpenIteration) -> None:
         raise
 
 
-def _undo(run: Run, death: OpenIteration) -> None:
+def _undo(run: Run, death: UnjudgedIteration) -> None:
     run.git_settings.compare()
     run.git_settings.begin()
     if why := run.git_settings.block_reason:
         raise RalphError(why, 4)
-    watch = Watch.load(run.state)
+    watch = TreeBefore.load(run.state)
     guard = Guard(run, watch) if watch or run.state.read_note("uncommitted") else None
     if guard and watch:
         _put_files_back(run, guard, watch, death)
     elif guard:
         run.look_at_tree()
-    if run.start.strict and any(task.mark == "~" for task in tasks.read_tasks(death.before)):
-        look = LastLook.load(run.state, watch) if watch else None
+    if run.start.strict and any(task.mark == "~" for task in tasks.read_tasks(death.own_word)):
+        look = TreeAtEnd.load(run.state, watch) if watch else None
         left = os.fsencode(look.progress) if look else run.read_progress() and run.file.text
-        if mend_list(death.before, left).text != left:  # else what is in it now is a person's
-            put_right(run, death.before, "also after ralph was killed")
-    elif run.start.strict and death.before:  # it worked on no task
-        undo_ticks(run, death.mode, death.before)
+        if undo_list_edits(death.own_word, left).text != left:  # else what is in it now is a person's
+            mend_progress_file(run, death.own_word, "also after ralph was killed")
+    elif run.start.strict and death.own_word:  # it worked on no task, or its task was put down
+        undo_ticks(run, death.mode, death.own_word)
     run.write_down_put_back(death.iteration)
     if guard:
         _commit_what_is_ticked(run, guard)
@@ -58,9 +58,9 @@ def _undo(run: Run, death: OpenIteration) -> None:
 
 def put_plan_back(state: State, plan: Path) -> bool:
     """Whether the plan is there again, where the iteration removed it in which ralph died."""
-    watch = Watch.load(state)
+    watch = TreeBefore.load(state)
     shadow = watch.shadow() if watch and watch.is_strict else None
-    look = LastLook.load(state, watch) if watch else None
+    look = TreeAtEnd.load(state, watch) if watch else None
     if not watch or not shadow:
         return False
     name = os.path.relpath(os.path.realpath(plan.parent) + f"/{plan.name}", watch.root)
@@ -70,17 +70,17 @@ def put_plan_back(state: State, plan: Path) -> bool:
     return True
 
 
-def _put_files_back(run: Run, guard: Guard, watch: Watch, death: OpenIteration) -> None:
+def _put_files_back(run: Run, guard: Guard, watch: TreeBefore, death: UnjudgedIteration) -> None:
     """The tree and the repository are what they may be; what else the iteration changed is its task's."""
-    is_known = guard.resume_watch()
-    if why := guard.check_git_config():
+    is_known = guard.load_snapshot()
+    if why := guard.compare_hooks():
         run.state.write_note("guard", "")
         raise RalphError(why, 4)
     run.look_at_tree()
-    ticked = [one.id for one in tasks.read_tasks(death.before) if one.id and one.done]  # by ralph's own word
+    ticked = [one.id for one in tasks.read_tasks(death.own_word) if one.id and one.done]  # by ralph's own word
     if not is_known or watch.task in ticked:  # then it had passed, and ralph died while it committed
         return
-    put_back = guard.settle_death(LastLook.load(run.state, watch))
+    put_back = guard.undo_after_death(TreeAtEnd.load(run.state, watch))
     run.write_down_put_back(death.iteration)
     if put_back:
         what = f"{'; '.join(put_back)} in the iteration in which ralph died, and is put back"

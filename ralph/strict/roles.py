@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from ralph.errors import RalphError
 from ralph.plan.tasks import Task
-from ralph.run.prepared import Start
+from ralph.run.prepared import PreparedStart
 from ralph.strict.signal import Finding
 from ralph.words import join_names
 
@@ -16,7 +16,7 @@ class Roles(NamedTuple):
     """Which role a task needs when."""
 
     order: tuple[str, ...]
-    checked: str
+    last_writer: str
     """The last of them that may change files: the gates come after it."""
     fix: str
     """What follows where they find something."""
@@ -28,21 +28,21 @@ class Roles(NamedTuple):
 
     def after(self, role: str) -> str:
         """The one that comes next; empty after the last."""
-        place = self.order.index(self.checked if role == _FIX else role) + 1
+        place = self.order.index(self.last_writer if role == _FIX else role) + 1
         return "".join(self.order[place : place + 1])
 
     def is_to_blame(self, role: str, found: Finding) -> bool:
         """Whether it is the role that failed, and not what was made: that is no attempt of the task."""
-        return role not in (self.checked, self.fix) and not (found.rejected or found.red)
+        return role not in (self.last_writer, self.fix) and not (found.rejected or found.red)
 
     def after_failure(self, role: str, found: Finding) -> str:
         """The one that tries again what failed."""
         if found.rejected or (found.red and not self.fix):
-            return self.checked
+            return self.last_writer
         return self.fix if found.red else role
 
 
-def roles_of(start: Start) -> Roles | None:
+def roles_of(start: PreparedStart) -> Roles | None:
     """The roles of a start that builds; None without any. Raises RalphError where one is no mode, or none may write."""
     names = start.settings.roles
     order = tuple(name for name in names if name != _FIX)
@@ -55,4 +55,4 @@ def roles_of(start: Start) -> Roles | None:
             f"{where}: none of the roles {join_names(names)} may change files", fix="have build among them"
         )
     mends = _FIX in names and start.settings.on_failure == "keep"
-    return Roles(order, checked=writers[-1], fix=_FIX if mends else "")
+    return Roles(order, last_writer=writers[-1], fix=_FIX if mends else "")

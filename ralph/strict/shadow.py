@@ -81,10 +81,10 @@ class Shadow(Git):
         """An iteration begins: how all files are now is how they can be put back."""
         tracked = [] if self.snapshot.checksum else self._open()
         self.snapshot = self.snapshot._replace(at=time.time() - _TICK_S, left_alone=[])
-        self.take({*self._look(), *tracked})
+        self.update_snapshot({*self._look(), *tracked})
         self._touched_when_begun = self._touched()
 
-    def take(self, found: Collection[str]) -> None:
+    def update_snapshot(self, found: Collection[str]) -> None:
         """How all files are now is the snapshot; `found` are the names that may differ from the one before."""
         left_alone = list[str]()
         modes = {name: mode for name, mode in self.snapshot.modes.items() if name not in found}

@@ -22,7 +22,7 @@ INDEX_COPY, INDEX_AT_LOOK, _AT_DEATH = "index-of-project", "index-at-look", "ind
 
 
 @dataclass(kw_only=True)
-class Watch:
+class TreeBefore:
     """How all was when an iteration began. A forged note may be believed, but nothing in it is ever run."""
 
     record: str = ""
@@ -50,13 +50,13 @@ class Watch:
         state.write_note(_WATCH, json.dumps(asdict(self)))
 
     @classmethod
-    def load(cls, state: State) -> "Watch | None":
+    def load(cls, state: State) -> "TreeBefore | None":
         """That of the iteration in which ralph died; None where nobody watched it, or the note is not whole."""
-        death = state.open_iteration()
+        death = state.unjudged_iteration()
         with contextlib.suppress(ValueError, TypeError):
             watch = cls(**json.loads(state.read_note(_WATCH)))
             watch.snapshot = Snapshot(*watch.snapshot)
-            return watch if death and death.record.name == watch.record else None
+            return watch if death and death.transcript.name == watch.record else None
         return None
 
     def shadow(self) -> Shadow | None:
@@ -76,7 +76,7 @@ class Watch:
 
 
 @dataclass(kw_only=True)
-class LastLook:
+class TreeAtEnd:
     """How all was when the last process of a dead run had ended."""
 
     record: str
@@ -90,7 +90,7 @@ class LastLook:
     snapshot: Snapshot
 
     @classmethod
-    def load(cls, state: State, watch: Watch) -> "LastLook | None":
+    def load(cls, state: State, watch: TreeBefore) -> "TreeAtEnd | None":
         """That of this iteration; None where nobody took it, since the supervisor was killed as well."""
         with contextlib.suppress(ValueError, TypeError):
             look = cls(**json.loads(state.read_note(_LAST_LOOK)))
@@ -117,16 +117,16 @@ def take_last_look(state: State) -> None:
 
     Once: a run that dies while it recovers from another one's death has changed nothing that is to be judged.
     """
-    watch = Watch.load(state)
+    watch = TreeBefore.load(state)
     shadow = watch.shadow() if watch else None
-    if not watch or not shadow or LastLook.load(state, watch):
+    if not watch or not shadow or TreeAtEnd.load(state, watch):
         return
     state.write_note(_LAST_LOOK, json.dumps(asdict(look_now(watch, shadow, state))))
 
 
-def look_now(watch: Watch, shadow: Shadow, state: State) -> LastLook:
+def look_now(watch: TreeBefore, shadow: Shadow, state: State) -> TreeAtEnd:
     """How all is now."""
-    death = state.open_iteration()
+    death = state.unjudged_iteration()
     repository = watch.repository()
     changes = shadow.changes() | dict.fromkeys(shadow.newly_hidden() if watch.only else (), False)
     shutil.copyfile(f"{watch.folder}/index", f"{watch.folder}/{_AT_DEATH}")
@@ -134,11 +134,11 @@ def look_now(watch: Watch, shadow: Shadow, state: State) -> LastLook:
     later.snapshot = watch.snapshot
     if repository:
         repository.copy_index(Path(watch.folder) / INDEX_AT_LOOK)
-    later.take(changes)
-    return LastLook(
+    later.update_snapshot(changes)
+    return TreeAtEnd(
         record=watch.record,
         changes=changes,
         head=repository.read_head() if repository else (),
-        progress=text_of(Path(death.home)) if death else "",
+        progress=text_of(Path(death.progress_path)) if death else "",
         snapshot=later.snapshot,
     )

@@ -26,12 +26,12 @@ class ProgressFile:
     def __init__(self, path: Path, state: State) -> None:
         self.path, self._state = path, state
         self.say: Callable[[str], None] = print
-        death = state.open_iteration()
-        self.text = death.before if death else b""
+        death = state.unjudged_iteration()
+        self.text = death.own_word if death else b""
         """The bytes that `read` saw last."""
         self.last = parse(self.text)
         """What they say."""
-        self._home = death.home if death else ""
+        self._home = death.progress_path if death else ""
         """Where it really is, once that is known."""
 
     def exists(self) -> bool:

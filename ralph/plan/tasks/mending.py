@@ -25,7 +25,7 @@ class Mended(NamedTuple):
     """How many ticks and checks were undone; 0 stands for what has no number."""
 
 
-def mend_list(before: bytes, after: bytes) -> Mended:
+def undo_list_edits(before: bytes, after: bytes) -> Mended:
     """The text `after` with what is ralph's alone as it is in `before`, but for a new RALPH_STOP or RALPH_BLOCKED."""
     wanted = _meaning(before)
     left = _meaning(after)
