@@ -177,7 +177,6 @@ class StrictController(Controller):
 
     def _find_out(self, iteration: Iteration) -> Finding:
         """What came of the try: what the agent did, then the task's criteria and verify."""
-        run = self._run
         task = self._task
         roles = self._roles
         turn = iteration.turn
