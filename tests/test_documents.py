@@ -20,7 +20,7 @@ from ralph.settings.table import BY_VARIABLE, TABLE, Settings
 
 PAGES = {file.name: file.read_text("utf-8") for file in [CHECKOUT / "README.md", *(CHECKOUT / "docs").glob("*.md")]}
 CHANNELS = {name: one for name, one in load_channel().items() if one.path.is_relative_to(files.data_folder("notify"))}
-CHANNEL_SETTINGS = [name for channel in CHANNELS.values() for name in channel.names]
+CHANNEL_SETTINGS = [name for channel in CHANNELS.values() for name in channel.setting_names]
 CONTROL_WORDS = {"RALPH_DONE", "RALPH_BLOCKED", "RALPH_STOP"}
 NO_SETTINGS = {"RALPH_NAME", "RALPH_TESTS_NO_SKIP", "RALPH_TESTS_LONG", "RALPH_PORT", *CONTROL_WORDS}
 NOT_IN_THE_HELP = {"--add-dir", "--dangerously-skip-permissions", "--init", "--name", "--requirements"}
@@ -77,7 +77,7 @@ def test_every_setting_of_a_channel_has_words_for_people_and_for_the_wizard() ->
     for name, channel in CHANNELS.items():
         needs, more = (", ".join(f"`{one}`" for one in names) for names in (channel.needs, channel.optional))
         assert f"| {name} | {needs} | {more} |".replace("  ", " ") in PAGES["notifications.md"]
-        assert set(channel.help) == set(channel.names), name
+        assert set(channel.help) == set(channel.setting_names), name
 
 
 def test_the_help_fits_on_one_screen_and_knows_every_verb() -> None:

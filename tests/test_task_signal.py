@@ -5,7 +5,7 @@ import subprocess
 import pytest
 from stories import signal
 
-from ralph.strict.signal import Finding, commit_message, read_claim, requested_mode
+from ralph.strict.final_words import Finding, commit_message, read_claim, requested_mode
 
 TOKEN = "ralph-20261120-221403-a7b3c9f2d1e8"
 OLD = "ralph-20261119-030000-000000000000"

@@ -59,7 +59,7 @@ def send_test_notice(what: str) -> int:
     channel = channels[chosen]
     click.echo("\nEnter keeps what is there, - removes it. Secrets do not show while you type.")
     changed = dict[str, str]()
-    for name in channel.names:
+    for name in channel.setting_names:
         there, secret = before.get(name, ""), name in channel.secret
         click.echo(f"\n  {name}: {'' if name in channel.needs else 'optional; '}{channel.help.get(name, '')}")
         label = f"  value [{'***' if secret else there}]" if there else "  value"

@@ -158,7 +158,7 @@ class Repository(Git):
         Raises RalphError 4 where the commit is gone that HEAD was at.
         """
         branch, commit, were_begun = was
-        was_nonsense = self._fixes_head(branch, commit)
+        was_nonsense = self._repair_head(branch, commit)
         now = self.read_head()
         begun = [one for one in self._unfinished_operations() if one not in were_begun]
         if not was_nonsense and now == (branch, commit) and not begun:
@@ -181,7 +181,7 @@ class Repository(Git):
             self.run("symbolic-ref", "-m", "ralph: put back", "HEAD", branch)
         return kept, count
 
-    def _fixes_head(self, branch: str, commit: str) -> bool:
+    def _repair_head(self, branch: str, commit: str) -> bool:
         """Whether HEAD had nonsense in it, with which git takes nothing for a repository; then it is written again."""
         message = text_of(self.git_dir / "HEAD")
         if message.startswith("ref: refs/") or _ID.fullmatch(message.strip()):

@@ -70,7 +70,7 @@ def run_agent_once(run: Run) -> Iteration:
         if watched.changed is None:
             commits, changed = run.changes.take_changes()
     if turn.outcome is not Outcome.OK:
-        turn.handover = run.view.handover(turn.why, changed)
+        turn.handover = run.view.summarize_cut_iteration(turn.why, changed)
     return Iteration(
         before=before,
         after=after,
@@ -107,7 +107,7 @@ def _announce_iteration(run: Run, transcript: Path) -> progress.Progress:
         run.outbox.send(notices.started_notice(run))
     run.current = replace(run.current, transcript=transcript)
     run.screen.remark(f"ralph: {notices.iteration_heading(run)}")
-    run.clear_activity()
+    run.end_activity()
     return before
 
 

@@ -16,14 +16,14 @@ from ralph.run.verdict import Reason, Stop, needs_final_check
 def loop(run: Run) -> Stop:
     """Iterates until there is a reason to stop, and returns it."""
     stop = prepare_next_iteration(run)
-    if not stop and (skip_build(run) or run.interrupted()):
+    if not stop and (skip_build(run) or run.stop_if_interrupted()):
         stop = prepare_next_iteration(run)
     while not stop:
         iteration = judge_and_conclude(run, run.controller.run_iteration())
         record_iteration(run, iteration)
         stop = run.controller.lets_finish(iteration.ended or pause_or_wait(run, iteration))
         stop = stop or prepare_next_iteration(run)
-    return finish_run(run, run.tampered() or stop)
+    return finish_run(run, run.stop_if_tampered() or stop)
 
 
 def prepare_next_iteration(run: Run) -> Stop | None:
@@ -31,12 +31,12 @@ def prepare_next_iteration(run: Run) -> Stop | None:
 
     Follows the mode that the file names, checks a RALPH_DONE, whoever wrote it, and has the next task chosen.
     """
-    if stop := run.tampered():
+    if stop := run.stop_if_tampered():
         return stop
     if run.read_progress().mode != run.said_mode:
         switch_to_file_mode(run)
     run.controller.prepare_task_list()
-    while needs_final_check(run.file.last, run.settings) and not run.interrupted():
+    while needs_final_check(run.file.last, run.settings) and not run.stop_if_interrupted():
         check_claim(run)
         if run.stop_reason() or (run.controller.picks_tasks and run.settings.max_failures is None):
             break  # where all is ticked no agent mends what fails, and nobody counts how often
@@ -60,7 +60,7 @@ def judge_and_conclude(run: Run, iteration: Iteration) -> Iteration:
 def finish_run(run: Run, stop: Stop) -> Stop:
     """The last words in the progress file: a start that would only repeat what failed is blocked there."""
     if stop.reason is not Reason.TAMPERED:  # else the next start would take what is there for a person's
-        stop = run.interrupted() or stop
+        stop = run.stop_if_interrupted() or stop
     run.state.end_iteration()
     if stop.reason is Reason.TALK:
         run.state.write_note("conversation", run.mode)  # the last notice says it

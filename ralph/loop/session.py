@@ -56,7 +56,7 @@ def run_session(start: PreparedStart, file: ProgressFile, state: State, held_loc
         _prepare_session(run, held_lock, wiring)
         stop = loop(run)
     except RalphError as error:
-        stop = run.interrupted() or Stop(Reason.HOPELESS, error.message)
+        stop = run.stop_if_interrupted() or Stop(Reason.HOPELESS, error.message)
         failure = error if stop.reason is Reason.HOPELESS else None
     finally:
         _close_session(run, stop)
@@ -147,7 +147,9 @@ def _clear_up(run: Run, held_lock: Lock) -> None:
         view = View(lambda _line: None)
         view.begin().read_output(files.read_or_empty(death.transcript, 1_000_000))
         with contextlib.suppress(OSError):  # a full disk is said where it matters
-            journal.append_line(state.journal, journal.unfinished_line(death, message, view.handover(message)))
+            journal.append_line(
+                state.journal, journal.unfinished_line(death, message, view.summarize_cut_iteration(message))
+            )
 
 
 def _close_session(run: Run, stop: Stop) -> None:

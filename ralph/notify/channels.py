@@ -94,7 +94,7 @@ class Channel(NamedTuple):
     """What it is told of."""
 
     @property
-    def names(self) -> Sequence[str]:
+    def setting_names(self) -> Sequence[str]:
         """Its settings in the order of the file, the needed ones first."""
         return [*self.needs, *self.optional]
 
@@ -130,7 +130,7 @@ def deliver_notice(
     channel: Channel, notice: Notice, values: Mapping[str, str], *, timeout_s: float = _DELIVERY_S
 ) -> str:
     """Sends the notice now; "" or the failure in words, which hold no secret. Raises nothing."""
-    settings = {name: values.get(name) or channel.defaults.get(name, "") for name in channel.names}
+    settings = {name: values.get(name) or channel.defaults.get(name, "") for name in channel.setting_names}
     variables = settings | notice.variables
     try:
         if channel.command:

@@ -232,7 +232,7 @@ class ParallelController(Controller):
         while not (done := wait(self.running, _LOOK_S, FIRST_COMPLETED).done):
             run.read_progress()
             for trial in self.running.values():
-                if run.interrupted() or trial.is_taken_back(self._file.text):
+                if run.stop_if_interrupted() or trial.is_taken_back(self._file.text):
                     self._executor.cancel(trial.task.id)
         future = done.pop()
         trial = self.last = self.running.pop(future)
@@ -240,7 +240,7 @@ class ParallelController(Controller):
         run.git_settings.compare()
         turn = trial.turn()
         before = run.file.last
-        if run.interrupted():
+        if run.stop_if_interrupted():
             turn.outcome = Outcome.INTERRUPTED
         elif trial.is_taken_back(self._file.text):
             turn.outcome = Outcome.OK
@@ -266,7 +266,7 @@ class ParallelController(Controller):
         if trial.result.passed and trial.result.commit and tip != trial.job.commit:
             meanwhile = "on top of what landed meanwhile: "
             self._apply(trial, tip)
-            if stop := self._run.interrupted():
+            if stop := self._run.stop_if_interrupted():
                 return replace(iteration, ended=stop)
         self._file.read()  # that may have taken minutes
         if trial.is_taken_back(self._file.text):
@@ -323,7 +323,7 @@ class ParallelController(Controller):
         )
         for _ in range(3):  # a registry may be down that the setup needs
             trial.ends(LocalExecutor.submit(self._executor, here))  # on this machine, as it is small
-            if trial.result.records or self._run.interrupted():
+            if trial.result.records or self._run.stop_if_interrupted():
                 break
 
     def _land_left_over(self) -> None:

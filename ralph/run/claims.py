@@ -92,7 +92,7 @@ def verify_before_start(run: Run) -> bool:
         return False
     is_known = known_start(run) is not None
     if not is_known and now.verified and now.verified_commit == run.changes.describe_commit():
-        _note_start(run, "")
+        _save_start_result(run, "")
     elif not is_known and (ended := run_verify(run)) and ended.failed:
         run.complain(f"before the first task, {ended.failed}")
     run.tally.red_start = known_start(run) or ""
@@ -105,7 +105,7 @@ def known_start(run: Run) -> str | None:
     return how if command == one_line(run.settings.verify or "", _COMMAND) else None
 
 
-def _note_start(run: Run, how: str) -> None:
+def _save_start_result(run: Run, how: str) -> None:
     run.state.write_note("verify", f"{one_line(run.settings.verify or '', _COMMAND)}\n{how}")
 
 
@@ -118,7 +118,7 @@ def run_verify(run: Run) -> CheckResult | None:
     start = known_start(run)
     run.tally.reds = run.tally.reds + 1 if ended.failed and start else 0
     if start is None or (start and not ended.failed):
-        _note_start(run, ended.why)
+        _save_start_result(run, ended.why)
     run.tally.red_start = known_start(run) or ""
     verified = ended._replace(what=f"the verify command `{' '.join(command.split())}` {ended.what}")
     run.write_journal(

@@ -207,7 +207,7 @@ class Run:
         """Says what ralph itself does from now on, and how long it takes where that is known."""
         self.phase = doing, self.pace.running(), seconds
 
-    def clear_activity(self) -> None:
+    def end_activity(self) -> None:
         """Says that the agent works."""
         self.phase = None
 
@@ -216,11 +216,11 @@ class Run:
         self.set_activity(f"ending {what}")
         self.screen.say(f"ralph: ending {what} and what it started; ask once more and it gets no time for that")
 
-    def interrupted(self) -> Stop | None:
+    def stop_if_interrupted(self) -> Stop | None:
         """Whether somebody asked ralph to end, by a signal."""
         return Stop(Reason.INTERRUPTED, signals.describe_signal()) if signals.describe_signal() else None
 
-    def tampered(self) -> Stop | None:
+    def stop_if_tampered(self) -> Stop | None:
         """Whether something changed git's settings, so that none may run until a person has decided."""
         return Stop(Reason.TAMPERED, self.git_settings.block_reason) if self.git_settings.serious else None
 
@@ -254,9 +254,9 @@ class Run:
 
     def stop_reason(self) -> Stop | None:
         """Why to stop, by what the file said when it was read last, and by what has happened."""
-        if (stop := self.interrupted()) or self.controller.is_busy:  # who works may finish
+        if (stop := self.stop_if_interrupted()) or self.controller.is_busy:  # who works may finish
             return stop
-        if stop := self.tampered():
+        if stop := self.stop_if_tampered():
             return stop
         return stop_reason(self.file.last, self.tally, self.settings, self.elapsed_s())
 

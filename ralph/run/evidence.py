@@ -29,7 +29,7 @@ def run_check(run: Run, check: Criterion, lacks: Lacks, doing: str = "checking")
         run=lambda command: run_shell(run, doing, "the check", command),
         lacks=lacks,
     )
-    return None if run.interrupted() else ended
+    return None if run.stop_if_interrupted() else ended
 
 
 def look_before(run: Run, checks: Iterable[Criterion], lacks: Lacks) -> dict[str, CheckResult] | None:
@@ -49,7 +49,7 @@ def look_before(run: Run, checks: Iterable[Criterion], lacks: Lacks) -> dict[str
     return found
 
 
-def notes_of(found: dict[str, CheckResult], commit: str) -> list[tuple[str, str]]:
+def evidence_notes(found: dict[str, CheckResult], commit: str) -> list[tuple[str, str]]:
     """What is written below a task that is begun: when and where, and which of its checks prove nothing."""
     notes = [("begun", f"{timestamp()} {commit}".rstrip())]
     for text, ended in found.items():

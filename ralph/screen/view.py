@@ -76,7 +76,7 @@ class View:
         self.heard_at = time.monotonic()
         self._say(_MARGIN + line)
 
-    def handover(self, why: str, changed: Sequence[str] = ()) -> str:
+    def summarize_cut_iteration(self, why: str, changed: Sequence[str] = ()) -> str:
         """What the agent leaves for the next one where it was cut short: no token, no signal, not `why` alone.
 
         Without the files that are known to have `changed`, those that its tools were told to write.

@@ -98,7 +98,7 @@ def of_mode(given: Sequence[Given], mode: str) -> tuple[Settings, Path, str]:
         from ralph.notify import channels  # noqa: PLC0415 - 20 ms that a start on a finished plan need not pay
 
         for channel in channels.load_channel().values():
-            names += channel.names
+            names += channel.setting_names
     return resolve_settings(given, names), template, text
 
 

@@ -19,10 +19,10 @@ from ralph.run.controllers import Controller
 from ralph.run.criteria import CheckResult, Criterion
 from ralph.run.judge import Iteration
 from ralph.run.verdict import Reason, Stop
+from ralph.strict.final_words import Finding, commit_message, read_claim, requested_mode
 from ralph.strict.guard import Guard
-from ralph.strict.handover import changed_since, note_left
+from ralph.strict.review_diff import changed_since, note_left
 from ralph.strict.roles import roles_of
-from ralph.strict.signal import Finding, commit_message, read_claim, requested_mode
 from ralph.words import join_names, plural, timestamp
 
 
@@ -97,7 +97,7 @@ class StrictController(Controller):
             self._guard.undo_program_changes("before a task is begun")
         if found is None:
             return []
-        notes = evidence.notes_of(found, self._guard.head_id())
+        notes = evidence.evidence_notes(found, self._guard.head_id())
         held_before = [check for name, check in notes if name == "held"]
         if held_before:
             count = f"{len(held_before)} of {plural(len(found), 'check')}"
@@ -148,7 +148,7 @@ class StrictController(Controller):
                 self._mark_task(" ", "role", role)
             elif why := self._tick_and_commit(iteration):
                 found = Finding(failed=why, red=True)
-        stop = run.interrupted()
+        stop = run.stop_if_interrupted()
         if self._guard.blocked or (found.failed and stop):
             return self._set_task_aside(replace(iteration, ended=stop))
         if found == Finding():

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from ralph.errors import RalphError
 from ralph.plan.tasks import Task
 from ralph.run.prepared import PreparedStart
-from ralph.strict.signal import Finding
+from ralph.strict.final_words import Finding
 from ralph.words import join_names
 
 _FIX = "fix"
