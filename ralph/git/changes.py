@@ -207,14 +207,17 @@ class Changes:
         env = {**os.environ, "GIT_CEILING_DIRECTORIES": str(self._tree.parent)}  # where it is broken, none above counts
         modules = os.fsdecode(read_or_empty(self._tree / ".gitmodules"))
         within = set(re.findall(r"(?m)^\s*path\s*=\s*(.+?)\s*$", modules))
-        known = partial(tree, env=env, within=within)  # copied once: that takes as long as to read ten files
-        seen = known(self._tree)
-        self._look = known if seen else _everything
-        self._seen = seen or _everything(self._tree)
+        self._known = partial(tree, env=env, within=within)  # copied once: that takes as long as to read ten files
         self._contents = dict[str, object]()
         """Of files by name, as they were when last read: one that is the same when it seems to change was touched."""
         self.disturbed = False
         """What changes before the next iteration is not its doing."""
+
+    def begin(self) -> None:
+        """Takes the first look; what changes from now on is an iteration's. No git is run before."""
+        seen = self._known(self._tree)
+        self._look = self._known if seen else _everything
+        self._seen = seen or _everything(self._tree)
 
     def begin_look(self) -> None:
         """An iteration begins, of which the changes shall be known; it may leave git's locks behind."""

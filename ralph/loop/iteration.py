@@ -36,12 +36,12 @@ _FILES = 100
 def run_agent_once(run: Run) -> Iteration:
     """Runs the agent once, ends all that it started, and looks what it changed."""
     _prepare_storage(run)
-    run.current = replace(run.current, number=run.earlier + run.tally.iterations + 1)
+    run.update_iteration(number=run.earlier + run.tally.iterations + 1)
     run.pool.take_next()
     text = prompt_memory(run.state, task=run.current.task, so_far=notices.run_figures(run))
     can_run = run.pool.current.can_run(run.settings)
     values: dict[str, Value] = {"MEMORY": text, "CAN_RUN": can_run, "RED_START": run.tally.red_start}
-    prompt = run.prompt.render({**run.current.values, **values, "ITERATION": run.current.number})
+    prompt = run.start.load_prompt().render({**run.current.values, **values, "ITERATION": run.current.number})
     transcript = run.state.new_transcript(run.id, run.current.number, prompt)
     before = _announce_iteration(run, transcript)
     run.view.show_prompt(prompt)
@@ -57,14 +57,14 @@ def run_agent_once(run: Run) -> Iteration:
     after = run.read_progress()
     if lost := messages.lost(run.file.text):
         after = run.file.edit(progress.with_lines, "Messages", lost)
-        run.complain(
+        run.console.complain(
             f"put back under ## Messages what the agent's copy wrote over: {join_names([*map(os.fsdecode, lost)])}"
         )
     commits = Commits()
     changed = watched.changed or ()
     if not watched.blocked:  # else no git may run any more
         if not guard:
-            run.remove_orphaned_locks("the agent")
+            run.command_runner.remove_orphaned_locks("the agent")
         if after.verified:  # that word is ralph's alone, also where nothing is verified today
             after = run.file.edit(progress.without_lines, "Verified")
         if watched.changed is None:
@@ -97,7 +97,7 @@ def _announce_iteration(run: Run, transcript: Path) -> progress.Progress:
     if run.settings.mcp and not run.controller.picks_tasks:
         run.file.edit(edits.with_ids)  # now: an agent that gives one to a task must not seem to replace it
     before = run.file.last
-    run.current = replace(run.current, text_before=run.file.text)
+    run.update_iteration(text_before=run.file.text)
     run.git_settings.begin()
     run.changes.disturbed |= run.settings.once
     run.changes.begin_look()
@@ -105,9 +105,9 @@ def _announce_iteration(run: Run, transcript: Path) -> progress.Progress:
         run.screen.remark("")
     else:
         run.outbox.send(notices.started_notice(run))
-    run.current = replace(run.current, transcript=transcript)
+    run.update_iteration(transcript=transcript)
     run.screen.remark(f"ralph: {notices.iteration_heading(run)}")
-    run.end_activity()
+    run.console.end_activity()
     return before
 
 
@@ -145,7 +145,7 @@ def _run_agent(run: Run, transcript: Path, prompt: str, messages: NewMessages) -
         }
         cut = next((outcome for outcome, is_reached in reached.items() if is_reached), None)
         if cut is Outcome.INTERRUPTED:
-            run.announce_end("the agent")
+            run.console.announce_end("the agent")
         stream.is_over = cut is not None
         return stream.is_over
 
@@ -171,16 +171,16 @@ def record_iteration(run: Run, iteration: Iteration) -> None:
     """The journal, the tally, the summary line, what deserves one of its own; a monitor hears that ralph is alive."""
     iteration = replace(iteration, after=run.file.last)
     message = notices.iteration_summary(run, iteration)
-    run.tally = add_to_tally(run.tally, iteration)
+    run.live.tally = add_to_tally(run.tally, iteration)
     _write_down(run, iteration, message)
     crashes = run.tally.crashes
     crashes[run.current.task] = crashes[run.current.task] + 1 if iteration.turn.outcome is Outcome.FAILED else 0
     run.write_down_put_back(run.current.number)
     for remark in _collect_remarks(run, iteration):
-        run.complain(remark)
+        run.console.complain(remark)
     if not iteration.again:
         run.screen.say(message)
-        run.summaries.append(message)
+        run.live.summaries.append(message)
     spent = iteration.before.spent_usd + (iteration.turn.cost_usd or 0.0)
     if run.settings.max_total_cost is not None and spent:  # also without a cost: the agent may have changed it
         run.file.edit(progress.with_spent, spent)
@@ -237,7 +237,7 @@ def _write_down(run: Run, iteration: Iteration, message: str) -> None:
             both = "; it said: ".join(filter(None, [failed or turn.why, words]))
             journal.append_line(run.history, tried | {"message": one_line(both, 500)}, own=False)
         except OSError as error:
-            run.complain(f"{run.history}: cannot be written: {error.strerror}", once="history")
+            run.console.complain(f"{run.history}: cannot be written: {error.strerror}", once="history")
 
 
 def _collect_remarks(run: Run, iteration: Iteration) -> Iterator[str]:
@@ -270,7 +270,7 @@ def pause_or_wait(run: Run, iteration: Iteration) -> Stop | None:
 def pause_between(run: Run) -> None:
     """The time between two iterations; none where there is something else to do."""
     if run.tally.iterations and run.settings.delay and not _wait_is_pointless(run):
-        run.set_activity("next iteration", run.settings.delay)
+        run.console.set_activity("next iteration", run.settings.delay)
         _sleep(run, run.settings.delay)
 
 
@@ -303,7 +303,7 @@ def _wait_it_out(run: Run, turn: Turn) -> Stop | None:
     run.write_journal("wait", success=True, message=turn.why, until=round(until, 3), planned_s=round(seconds, 3))
     if turn.outcome is Outcome.LIMIT and run.tally.repeats == 1:
         run.outbox.send(notices.waiting_notice(run, waiting, turn.why))
-    run.set_activity(f"until {format_moment(until, now)}: {turn.outcome.value}", seconds)
+    run.console.set_activity(f"until {format_moment(until, now)}: {turn.outcome.value}", seconds)
     waited_s = _sleep(run, seconds)
     run.tally.unrecorded_wait_s += waited_s
     run.tally.last_wait_ended_at = run.pace.running()

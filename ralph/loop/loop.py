@@ -33,7 +33,7 @@ def prepare_next_iteration(run: Run) -> Stop | None:
     """
     if stop := run.stop_if_tampered():
         return stop
-    if run.read_progress().mode != run.said_mode:
+    if run.read_progress().mode != run.live.file_mode:
         switch_to_file_mode(run)
     run.controller.prepare_task_list()
     while needs_final_check(run.file.last, run.settings) and not run.stop_if_interrupted():

@@ -10,6 +10,7 @@ from ralph.plan.tasks import edits
 from ralph.run import criteria, evidence, memory
 from ralph.run.claims import check_claim, run_verify
 from ralph.run.context import Run
+from ralph.run.controllers import Controller
 from ralph.run.judge import Iteration, open_tasks, quote_tasks
 from ralph.run.verdict import Reason, Stop
 from ralph.words import join_names, plural
@@ -19,15 +20,16 @@ def enter_mode(run: Run) -> None:
     """Sets up a mode: the controller that it needs, in place of that of the mode before."""
     if run.start.asked.mode == "all" and not _is_of_the_file(run):
         run.file.edit(progress.with_mode, run.mode)
-        run.set_file_mode(run.mode)
+        run.live.file_mode = run.mode
     leave_mode(run)
-    run.begin_control()
+    run.live.controller = run.make_controller(run)
 
 
 def leave_mode(run: Run) -> None:
     """Leaves a mode, also after an error: nobody watches, picks or works for it."""
-    run.end_control()
-    run.current = replace(run.current, task="", values={})
+    run.controller.close()
+    run.live.controller = Controller()
+    run.update_iteration(task="", values={})
 
 
 def switch_to_file_mode(run: Run) -> None:
@@ -36,11 +38,12 @@ def switch_to_file_mode(run: Run) -> None:
     mode = run.file.last.mode
     if run.file.last.done or run.controller.is_busy:
         return
-    run.set_file_mode(mode)
+    run.live.file_mode = mode
     try:
-        run.switch_mode(mode or "build")
+        run.enter_mode(mode or "build")
+        run.live.is_switched = True
     except RalphError as error:
-        run.complain(f"Mode: {mode} is ignored: {error.message}")
+        run.console.complain(f"Mode: {mode} is ignored: {error.message}")
         return
     memory.keep_left(run.state, before, run.mode, run.file.text)
     run.write_journal("mode", success=True, message=f"{before} -> {run.mode}")
@@ -52,9 +55,9 @@ def advance_mode(run: Run, stop: Stop) -> bool:
     mode = run.settings.following
     if stop.reason is not Reason.DONE or run.start.asked.mode != "all" or not mode:
         return False
-    if run.todo:
+    if run.live.todo:
         run.file.edit(progress.with_status, "IN_PROGRESS")
-        raise RalphError(f"{run.todo}; {mode} looks at what is in your tree", 4, fix="then start it again")
+        raise RalphError(f"{run.live.todo}; {mode} looks at what is in your tree", 4, fix="then start it again")
     rounds = f"{run.file.last.round + 1}/{run.settings.max_rounds}"
     run.file.edit(lambda text: progress.with_mode(progress.with_status(text, "IN_PROGRESS"), mode, rounds))
     run.start.in_mode(mode).load_prompt()  # or it ends here, where its template is gone or wrong
@@ -78,16 +81,16 @@ def end_once(run: Run, iteration: Iteration) -> Iteration:
     reason = stop and stop.reason
     ended_well = iteration.turn.outcome is Outcome.OK
     judges = "done" in run.settings.then
-    goes_on = run.start.asked.mode == "all" or run.switched
+    goes_on = run.start.asked.mode == "all" or run.live.is_switched
     says_done = after.done and not iteration.before.done
     if says_done or (ended_well and after.blocked is None):
         if run.file.last.done and not judges:
-            run.complain("RALPH_DONE put back to IN_PROGRESS, since work begins now")
+            run.console.complain("RALPH_DONE put back to IN_PROGRESS, since work begins now")
             run.count_put_back({"RALPH_DONE": 0} if says_done else {})
         run.file.edit(progress.with_status, "IN_PROGRESS")
     if judges and iteration.missing:
         run.file.edit(progress.with_tasks, [task.line.body for task in iteration.missing])
-        run.complain(f"put back what {run.mode} may not take away: {quote_tasks(iteration.missing)}")
+        run.console.complain(f"put back what {run.mode} may not take away: {quote_tasks(iteration.missing)}")
         run.count_put_back({"open task": len(iteration.missing)})
         iteration = replace(iteration, missing=())
     if run.settings.strict and (wrong := _listed_badly(run)) and reason is Reason.ONCE:
@@ -125,7 +128,7 @@ def _after_judging(run: Run, *, goes_on: bool) -> Stop | None:
 
 def _is_of_the_file(run: Run) -> bool:
     """Whether the mode comes from the progress file, and not only from this command line."""
-    return run.mode == (run.said_mode or "build")
+    return run.mode == (run.live.file_mode or "build")
 
 
 def _listed_badly(run: Run) -> str:
@@ -150,7 +153,7 @@ def _is_told_what_holds(run: Run) -> bool:
         run.file.edit(progress.without_refusal)
     if held_checks:
         what = f"{len(held_checks)} of {plural(len(found), 'check')} {progress.PROVES_NOTHING}"
-        run.complain(f"{what}: {join_names(held_checks, 10)}")
+        run.console.complain(f"{what}: {join_names(held_checks, 10)}")
         run.file.edit(partial(progress.with_refusal, what=what), held_checks)
     return bool(held_checks) and marker not in run.current.text_before
 
@@ -160,5 +163,5 @@ def undo_ticks(run: Run, mode: str, before: bytes) -> None:
     ticked = run.file.last.ticked
     now = run.file.edit(lambda text: edits.without_new_ticks(before, text))
     if ticked > now.ticked:
-        run.complain(f"a {mode} iteration ticks nothing: {plural(ticked - now.ticked, 'task')} unticked")
+        run.console.complain(f"a {mode} iteration ticks nothing: {plural(ticked - now.ticked, 'task')} unticked")
         run.count_put_back({"tick": ticked - now.ticked})

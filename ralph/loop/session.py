@@ -19,7 +19,7 @@ from ralph.process import signals
 from ralph.process.lock import Lock
 from ralph.process.programs import end_own, end_strays
 from ralph.run import notices
-from ralph.run.context import Run
+from ralph.run.context import Run, open_run
 from ralph.run.controllers import Controller
 from ralph.run.prepared import PreparedStart
 from ralph.run.verdict import Reason, Stop, tally_after_breaker
@@ -47,7 +47,7 @@ def run_session(start: PreparedStart, file: ProgressFile, state: State, held_loc
     agent to end, and the lock in place.
     """
     last_look = partial(wiring.take_last_look, state)
-    run = Run(start, file, state, held_lock, after_death=last_look, make_controller=wiring.make_controller)
+    run = open_run(start, file, state, held_lock, after_death=last_look, make_controller=wiring.make_controller)
     run.screen.status = partial(notices.status_line, run)
     run.screen.open()
     stop = Stop(Reason.HOPELESS, "an error in ralph itself, which it printed")
@@ -78,7 +78,7 @@ def _prepare_session(run: Run, held_lock: Lock, wiring: Wiring) -> None:
     _clear_up(run, held_lock)
     held_lock.write_holder(run.id, start.plan.name, start.progress_path)
     check_there(run.pool.agents, run.settings)
-    run.load_prompt()
+    run.start.load_prompt()
     run.print_setting_remarks()
     state.make_room()  # before a start on a full disk uses up what it found
     opened = state.read_note("breaker")
@@ -91,25 +91,25 @@ def _prepare_session(run: Run, held_lock: Lock, wiring: Wiring) -> None:
     if death := state.unjudged_iteration():
         wiring.recover(run, death)
     if start.imported and not file.last.tasks and not file.last.done:
-        run.complain(
+        run.console.complain(
             f"{plural(len(start.imported.tasks), 'task')} taken from {start.imported.place} into the Task List"
         )
         file.edit(start.with_imported_tasks)
     for text in start.missing_imports(file.text):
-        run.complain(text.message)
+        run.console.complain(text.message)
     if start.strict:
         start.why_stuck(file.text)  # where the list is wrong, it ends here
-    run.look_at_tree()
+    run.changes.begin()
     enter_mode(run)
     if start.strict and file.last.verified and start.is_stale(file.last):
         file.edit(progress.without_lines, "Verified")
     now = file.last
     if now.blocked_by_ralph and is_attended():
-        run.complain(f"took RALPH_BLOCKED out of {file.path}, since you are here; it said: {now.blocked}")
+        run.console.complain(f"took RALPH_BLOCKED out of {file.path}, since you are here; it said: {now.blocked}")
         file.edit(progress.without_own_block)
     state.end_iteration()
     run.screen.remark(f"ralph: {notices.first_line(run)}")
-    run.tally = tally_after_breaker(opened, run.settings)
+    run.live.tally = tally_after_breaker(opened, run.settings)
     state.write_note("breaker", "")
     is_first_sum = run.settings.max_total_cost is not None and "Spent" not in file.last.words
     known = []
@@ -131,9 +131,9 @@ def _clear_up(run: Run, held_lock: Lock) -> None:
     death = state.unjudged_iteration()
     if mark := held_lock.dead_run_mark():
         for command in end_strays(mark, run.pace.patience):
-            run.complain(f"ended what the run before left running: {command}")
+            run.console.complain(f"ended what the run before left running: {command}")
         for lock in changes.remove_orphaned_locks(held_lock.tree, held_lock.dead_run_started_at()):
-            run.complain(f"removed {lock}, left behind by the run before")
+            run.console.complain(f"removed {lock}, left behind by the run before")
     found = journal.read(state.journal) if death else []
     if death and not journal.tells_of(found, death):
         end = journal.own_end(found, death)
@@ -142,7 +142,7 @@ def _clear_up(run: Run, held_lock: Lock) -> None:
             if end
             else f"was killed in iteration {death.iteration}"
         )
-        run.complain(f"the run before {how}; its record is {death.transcript}")
+        run.console.complain(f"the run before {how}; its record is {death.transcript}")
         message = end.message if end else "ralph was killed"
         view = View(lambda _line: None)
         view.begin().read_output(files.read_or_empty(death.transcript, 1_000_000))
@@ -155,7 +155,7 @@ def _clear_up(run: Run, held_lock: Lock) -> None:
 def _close_session(run: Run, stop: Stop) -> None:
     """The last line, also of the journal, and the last notice."""
     leave_mode(run)
-    run.set_activity("sending the last notice")
+    run.console.set_activity("sending the last notice")
     run.write_journal(
         "run",
         success=stop.reason.code == 0,
@@ -169,7 +169,7 @@ def _close_session(run: Run, stop: Stop) -> None:
         run.screen.say(f"ralph: {notices.last_line(run, stop)}")
     if run.current.transcript:
         if stop.reason.code == 1:
-            run.complain(stop.why)
+            run.console.complain(stop.why)
         run.outbox.send(notices.end_notice(run, stop))
     hurried = signals.is_impatient if stop.reason is Reason.INTERRUPTED else signals.interrupted
     deadline = time.monotonic() + run.pace.send_s

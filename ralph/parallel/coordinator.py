@@ -85,7 +85,7 @@ class ParallelController(Controller):
         found = self._repository.list_names("status", "--porcelain", "-z", "--no-renames", IN_NO_OTHER)
         mine = [entry[3:] for entry in found if entry[3:] not in own]
         if mine:
-            self._run.complain(f"the clones lack what you have not committed: {join_names(mine)}")
+            self._run.console.complain(f"the clones lack what you have not committed: {join_names(mine)}")
 
     def lets_finish(self, stop: Stop | None) -> Stop | None:
         """Why to stop now; where others are at work, they finish first, unless a signal came."""
@@ -228,7 +228,7 @@ class ParallelController(Controller):
     def run_iteration(self) -> Iteration:
         """Waits until the next try is over; what is known of it then."""
         run = self._run
-        run.set_activity(f"{len(self.running)} at work")
+        run.console.set_activity(f"{len(self.running)} at work")
         while not (done := wait(self.running, _LOOK_S, FIRST_COMPLETED).done):
             run.read_progress()
             for trial in self.running.values():
@@ -246,7 +246,7 @@ class ParallelController(Controller):
             turn.outcome = Outcome.OK
         number = run.earlier + run.tally.iterations + 1
         transcript = run.state.new_transcript(run.id, number, trial.result.prompt)
-        run.current = CurrentIteration(number=number, task=trial.task.id, transcript=transcript)
+        run.live.iteration = CurrentIteration(number=number, task=trial.task.id, transcript=transcript)
         with contextlib.suppress(OSError):  # a full disk costs the record, and not the work
             transcript.write_bytes(encode_text(trial.result.transcript))
         watched = TurnFindings(blocked=run.git_settings.block_reason)
@@ -288,11 +288,11 @@ class ParallelController(Controller):
         commits = Commits()
         if result.commit:
             run.state.write_note("landing", f"{trial.task.id} {result.commit}")
-            run.leave_to_person("")
+            run.live.todo = ""
             if not self._branch.advance_to(result.commit, result.bundle):
                 todo = f"git merge {self._branch.own} brings the work in: your own changes were in the way"
-                run.leave_to_person(todo)
-                run.complain(todo, once="branch")
+                run.live.todo = todo
+                run.console.complain(todo, once="branch")
             commits = self._repository.commit_stats(result.commit)[0]
         self._file.edit(edits.with_task_done, trial.task.id)
         self.prepare_task_list()
@@ -312,7 +312,7 @@ class ParallelController(Controller):
     def _apply(self, trial: RunningTask, tip: str) -> None:
         """The trial's result is from now on that of its commit on top of this one, where all is checked once more."""
         job = trial.job
-        self._run.set_activity(f"landing {job.task}")
+        self._run.console.set_activity(f"landing {job.task}")
         here = replace(
             job,
             name=f"{job.name}-landing",

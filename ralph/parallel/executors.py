@@ -96,7 +96,7 @@ class DaskExecutor(LocalExecutor):
         for program in (agent.command[0] for agent in run.pool.agents):
             for worker, path in self._client.run(shutil.which, program).items():
                 if not path:
-                    run.complain(f"the worker {worker} has no {program} on its PATH")
+                    run.console.complain(f"the worker {worker} has no {program} on its PATH")
         self._cluster = self._client.get_executor(pure=False)
         self._futures = dict[str, Future[Attempt]]()
 

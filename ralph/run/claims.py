@@ -7,7 +7,6 @@ from ralph.plan.progress import Checkbox
 from ralph.run.context import Run
 from ralph.run.criteria import CheckResult
 from ralph.run.judge import open_tasks
-from ralph.run.verify import run_shell
 from ralph.words import WRONG, format_duration, join_names, one_line, timestamp
 
 _COMMAND = 1000
@@ -22,9 +21,9 @@ def check_claim(run: Run) -> None:
     if reasons := check_done_claim(run):
         run.tally.refusals += 1
         run.tally.last_failure = one_line("; ".join(reasons), WRONG)
-        if run.summaries:
-            run.summaries.append(
-                f"{run.summaries.pop()} · done refused: {run.tally.last_failure}"
+        if run.live.summaries:
+            run.live.summaries.append(
+                f"{run.live.summaries.pop()} · done refused: {run.tally.last_failure}"
             )  # in the last notice
     run.state.end_iteration()
 
@@ -47,7 +46,7 @@ def check_done_claim(run: Run, *, is_verified: bool = False) -> Sequence[str]:
         refuse_claim(run, reasons, output=verified.output if verified else "")
         return [verified.why] if verified else reasons
     if run.read_progress() and (new := _asked_for(run) - before):
-        run.complain(f"back to work: {join_names(sorted(new))} came while it was verified")
+        run.console.complain(f"back to work: {join_names(sorted(new))} came while it was verified")
         run.file.edit(progress.with_status, "IN_PROGRESS")
     elif verified or is_verified or not run.settings.verify:
         accept_claim(run)
@@ -76,7 +75,7 @@ def accept_claim(run: Run) -> None:
 def refuse_claim(run: Run, reasons: Sequence[str], missing: Sequence[Checkbox] = (), output: str = "") -> None:
     """Takes RALPH_DONE back, with the reasons and the missing tasks for the next iteration to read."""
     for reason in reasons:
-        run.complain(f"RALPH_DONE refused: {reason}")
+        run.console.complain(f"RALPH_DONE refused: {reason}")
 
     def taken_back(text: bytes) -> bytes:
         text = progress.with_tasks(progress.with_status(text, "IN_PROGRESS"), [task.line.body for task in missing])
@@ -94,7 +93,7 @@ def verify_before_start(run: Run) -> bool:
     if not is_known and now.verified and now.verified_commit == run.changes.describe_commit():
         _save_start_result(run, "")
     elif not is_known and (ended := run_verify(run)) and ended.failed:
-        run.complain(f"before the first task, {ended.failed}")
+        run.console.complain(f"before the first task, {ended.failed}")
     run.tally.red_start = known_start(run) or ""
     return not is_known
 
@@ -112,7 +111,7 @@ def _save_start_result(run: Run, how: str) -> None:
 def run_verify(run: Run) -> CheckResult | None:
     """What came of the verify command; None when a signal came before its end."""
     command = run.settings.verify or ""
-    ended = run_shell(run, "verifying", "the verify command", command)
+    ended = run.command_runner.run_shell("verifying", "the verify command", command)
     if ended is None:
         return None
     start = known_start(run)

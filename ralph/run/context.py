@@ -1,14 +1,15 @@
-"""A run: what it has to do, with what, who hears of it, what it has come to, and how time goes for it."""
+"""A run: what is set once, what changes while it goes on, and how time goes for it."""
 
 import os
 import shutil
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from ralph import files
 from ralph.agent import command as agent
@@ -18,12 +19,14 @@ from ralph.git.settings import GitConfigWatch
 from ralph.notify import channels
 from ralph.plan.progress import LARGE_BYTES, Progress
 from ralph.plan.progress.file import ProgressFile
-from ralph.plan.prompt import Prompt, Value
+from ralph.plan.prompt import Value
 from ralph.process import signals
 from ralph.process.lock import Lock
 from ralph.process.pace import Pace
 from ralph.process.supervisor import Command, Ended, Hear, Over, Supervisor
 from ralph.run.agents import AgentPool
+from ralph.run.command_runner import CommandRunner
+from ralph.run.console import Console
 from ralph.run.controllers import Controller
 from ralph.run.prepared import PreparedStart
 from ralph.run.verdict import Reason, Stop, Tally, stop_reason
@@ -57,164 +60,139 @@ class CurrentIteration:
     """What the prompt may say of the task that ralph chose."""
 
 
-class Run:
-    """The one context that is handed down; with it the supervisor begins."""
+@dataclass(kw_only=True)
+class LiveState:
+    """What changes while a run goes on."""
 
-    prompt: Prompt
-    changes: Changes
-    phase: tuple[str, float, float | None] | None
-    """What ralph itself does, since when, and how long where that is known; None while the agent works."""
-    controller = Controller()
-    """Who picks, checks, ticks and commits."""
-    todo = ""
+    start: PreparedStart
+    """The mode in force, with its settings and its prompt; replaced as a whole."""
+    controller: Controller = field(default_factory=Controller)
+    """Who picks, checks, ticks and commits in that mode."""
+    iteration: CurrentIteration = CurrentIteration()
+    tally: Tally = field(default_factory=Tally)
+    file_mode: str
+    """The mode that the progress file named when ralph read it last; empty for none."""
+    is_switched: bool = False
+    """The mode is not the one that this run began with."""
+    todo: str = ""
     """What is left for the person, in a line."""
-    switched = False
-    """The mode is not the one that this start began with."""
+    summaries: deque[str] = field(default_factory=lambda: deque(maxlen=5))
+    """The lines of the last iterations."""
+    put_back: dict[str, int] = field(default_factory=dict)
+    """What was put back in this iteration, by `count_put_back`."""
+    put_backs: deque[str] = field(default_factory=lambda: deque(maxlen=5))
+    """What was put back in the last iterations, a line each."""
 
-    def __init__(  # noqa: PLR0913 - what a session begins with
-        self,
-        start: PreparedStart,
-        file: ProgressFile,
-        state: State,
-        held_lock: Lock,
-        *,
-        after_death: Callable[[], None],
-        make_controller: Callable[["Run"], Controller],
-    ) -> None:
-        settings = start.settings
-        asked = start.asked
-        self.start = start
-        self.file = file
-        self.state = state
-        self.pace = asked.pace or Pace()
-        self.pool = AgentPool(agent.choose_agents(settings, asked.agent_arguments), self.pace)
-        self.current = CurrentIteration()
-        self._make_controller = make_controller
-        self.id = time.strftime("%Y%m%d-%H%M%S-") + os.urandom(3).hex()
-        self.top = Path.cwd()
-        self.git_settings = GitConfigWatch(self.top, state)
-        self._began = self.pace.running()
-        self.screen = Screen(quiet=asked.quiet, verbose=asked.verbose, spinner=not asked.no_spinner)
-        self.view = View(self.screen.agent, whole=self.screen.verbose)
-        self.set_activity("starting")
-        file.say = self.complain
-        monitor = "" if start.rehearsal else settings.heartbeat_url or ""
-        values = {**sources.channel_values(), "RALPH_HEARTBEAT_URL": monitor}
-        configured = [] if self.is_attempt else channels.configured_channels(values)
-        self.outbox = channels.Outbox(configured, values, lambda line: self.complain(line, once=line))
-        self.history = settings.history.resolve() if settings.history and not start.rehearsal else None
-        """A person's own record of tries, to which ralph appends. Runs may share it; agents learn from it."""
-        litter = tempfile.mkdtemp(prefix="ralph-")
-        self.env = agent.agent_environment(run=self.id, tmux=litter)
-        """What the agent and the project's commands get of the environment."""
-        self._modes = dict[tuple[str, bool], tuple[PreparedStart, Prompt]]()
-        """By name, and whether it is a role."""
-        self.said_mode = start.said_mode
-        """The mode that the progress file named when it was looked for last; empty for none."""
-        self.tally = Tally()
-        self.earlier = journal.count_iterations(state.journal)
-        """Iterations of the plan before this start."""
-        self.summaries = deque[str](maxlen=5)
-        """The lines of the last iterations."""
-        self.put_back = dict[str, int]()
-        """What was put back in this iteration, by `count_put_back`."""
-        self.put_backs = deque[str](maxlen=5)
-        """What was put back in the last iterations, a line each."""
-        self._said = set[str]()
-        signals.install_handlers(lambda: self.screen.say(_NO_SUSPENSION))
-        self.supervisors = list[Supervisor]()
-        """Under `--jobs` those of the attempts at the same time."""
-        self.supervisor = self._start_supervisors(held_lock, litter, after_death)
 
-    def _start_supervisors(self, held_lock: Lock, litter: str, after_death: Callable[[], None]) -> Supervisor:
-        """The supervisor of this run; those of its attempts are in `supervisors`."""
-        start = partial(Supervisor, patience=self.pace.patience, folder=self.state.folder, lock=held_lock.fd)
-        for number in range(self.settings.jobs if self.settings.jobs > 1 and self.settings.strict else 0):
-            self.supervisors.append(start(f"{self.id}-{number}", at_last=lambda: None))
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Run:
+    """The one context that is handed down: what is set once, and `live`."""
 
-        def at_last() -> None:
-            shutil.rmtree(litter, ignore_errors=True)
-            self.git_settings.end()
-            after_death()
-
-        return start(self.id, at_last=at_last)
+    id: str
+    live: LiveState
+    file: ProgressFile
+    state: State
+    pace: Pace
+    began: float
+    """By `pace.running()`."""
+    top: Path
+    """The working directory."""
+    console: Console
+    view: View
+    """What the agent prints, for people."""
+    outbox: channels.Outbox
+    pool: AgentPool
+    changes: Changes
+    git_settings: GitConfigWatch
+    history: Path | None
+    """A person's own record of attempts, to which ralph appends. Runs may share it; agents learn from it."""
+    env: Mapping[str, str]
+    """What the agent and the project's commands get of the environment."""
+    earlier: int
+    """Iterations of the plan before this run."""
+    supervisor: Supervisor
+    supervisors: Sequence[Supervisor]
+    """Under `--jobs` those of the attempts at the same time."""
+    make_controller: Callable[["Run"], Controller]
+    modes: dict[tuple[str, bool], PreparedStart] = field(default_factory=dict)
+    """Those entered so far, by name and whether it is a role: each template is read once."""
 
     @property
-    def is_attempt(self) -> bool:
-        """Whether it is one of a task, under a coordinator, which sends the notices."""
-        return "RALPH_ATTEMPT" in os.environ
+    def start(self) -> PreparedStart:
+        """The mode in force, with what the run was asked for."""
+        return self.live.start
 
     @property
     def mode(self) -> str:
-        """The mode that holds: a role, where one is at work."""
-        return self.start.mode
+        """The name of the mode in force: a role, where one is at work."""
+        return self.live.start.mode
 
     @property
     def settings(self) -> Settings:
         """Those of that mode."""
-        return self.start.settings
+        return self.live.start.settings
+
+    @property
+    def controller(self) -> Controller:
+        """Who picks, checks, ticks and commits in that mode."""
+        return self.live.controller
+
+    @property
+    def current(self) -> CurrentIteration:
+        """The iteration that runs, or that was the last."""
+        return self.live.iteration
+
+    @property
+    def tally(self) -> Tally:
+        """What the run has come to so far."""
+        return self.live.tally
+
+    @property
+    def screen(self) -> Screen:
+        """Where lines for people go."""
+        return self.console.screen
+
+    @property
+    def is_attempt(self) -> bool:
+        """Whether it is one of a task, under a coordinator, which sends the notices."""
+        return _is_attempt()
+
+    @property
+    def command_runner(self) -> CommandRunner:
+        """Runs the project's commands as the mode in force has them run."""
+        return CommandRunner(
+            console=self.console,
+            changes=self.changes,
+            supervised=self.run_supervised,
+            env=self.env,
+            wrap=self.settings.wrap or (),
+            timeout_s=self.settings.verify_timeout,
+            new_record=lambda: self.state.new_record(self.id, self.current.number),
+        )
 
     def enter_mode(self, mode: str, *, as_role: bool = False) -> None:
         """Takes that mode's settings and template from now on. Raises RalphError where it has none, or a wrong one."""
-        self._modes[self.mode, self.start.is_role] = self.start, self.prompt
-        if (mode, as_role) not in self._modes:  # a template is read once
+        self.modes.setdefault((self.mode, self.start.is_role), self.start)
+        if (mode, as_role) not in self.modes:
             start = self.start.in_mode(mode, as_role=as_role)
             agent.choose_agents(start.settings, start.asked.agent_arguments)  # what it cannot do is remarked
-            self._modes[mode, as_role] = start, start.load_prompt()
-        self.start, self.prompt = self._modes[mode, as_role]
+            start.load_prompt()
+            self.modes[mode, as_role] = start
+        self.live.start = self.modes[mode, as_role]
         self.print_setting_remarks()
 
     def print_setting_remarks(self) -> None:
         """Says what is odd about the settings, each once."""
         for one in self.settings.remarks:
-            self.complain(one.message, once=one.message)
+            self.console.complain(one.message, once=one.message)
 
-    def switch_mode(self, mode: str) -> None:
-        """Enters a mode other than the one that this start began with."""
-        self.enter_mode(mode)
-        self.switched = True
-
-    def set_file_mode(self, mode: str) -> None:
-        """Notes the mode that the progress file names."""
-        self.said_mode = mode
-
-    def load_prompt(self) -> None:
-        """Reads the template of the mode. Raises RalphError with all that is wrong with it."""
-        self.prompt = self.start.load_prompt()
-
-    def look_at_tree(self) -> None:
-        """Looks at the working tree; what changes from now on is an iteration's."""
-        self.changes = Changes(self.top, self.start.own_files)
-
-    def begin_control(self) -> None:
-        """Has the controller that the mode needs. Raises RalphError where it cannot work here."""
-        self.controller = self._make_controller(self)
-
-    def end_control(self) -> None:
-        """Closes the controller; nobody picks or works any more."""
-        self.controller.close()
-        self.controller = Controller()
-
-    def leave_to_person(self, todo: str) -> None:
-        """Says at the end of the run what a person has to do."""
-        self.todo = todo
+    def update_iteration(self, **values: Any) -> None:
+        """Has the current iteration carry these values."""
+        self.live.iteration = replace(self.live.iteration, **values)
 
     def elapsed_s(self) -> float:
-        """How long this start has been going on, a suspended machine's sleep included."""
-        return self.pace.running() - self._began
-
-    def set_activity(self, doing: str, seconds: float | None = None) -> None:
-        """Says what ralph itself does from now on, and how long it takes where that is known."""
-        self.phase = doing, self.pace.running(), seconds
-
-    def end_activity(self) -> None:
-        """Says that the agent works."""
-        self.phase = None
-
-    def announce_end(self, what: str) -> None:
-        """Says that this is being ended, which may take some seconds."""
-        self.set_activity(f"ending {what}")
-        self.screen.say(f"ralph: ending {what} and what it started; ask once more and it gets no time for that")
+        """How long this run has been going on, a suspended machine's sleep included."""
+        return self.pace.running() - self.began
 
     def stop_if_interrupted(self) -> Stop | None:
         """Whether somebody asked ralph to end, by a signal."""
@@ -236,9 +214,11 @@ class Run:
         now = self.file.read()
         name = self.file.path.name
         if now.unclosed:
-            self.complain(f"{name}: a code fence in it is never closed; read as text", once="fence")
+            self.console.complain(f"{name}: a code fence in it is never closed; read as text", once="fence")
         if now.size > LARGE_BYTES:
-            self.complain(f"{name} has {now.size // 1000} kB, and every iteration pays for reading it", once="size")
+            self.console.complain(
+                f"{name} has {now.size // 1000} kB, and every iteration pays for reading it", once="size"
+            )
         return now
 
     def update_plan(self) -> None:
@@ -250,7 +230,7 @@ class Run:
                 with files.os_errors_as_ralph_errors(self.start.plan, "written"):
                     taskjson.update_statuses(self.start.plan, self.file.text)
             except RalphError as error:  # somebody is about to edit it; the next iteration's end is soon enough
-                self.complain(error.message)
+                self.console.complain(error.message)
 
     def stop_reason(self) -> Stop | None:
         """Why to stop, by what the file said when it was read last, and by what has happened."""
@@ -260,12 +240,6 @@ class Run:
             return stop
         return stop_reason(self.file.last, self.tally, self.settings, self.elapsed_s())
 
-    def complain(self, line: str, *, once: str = "") -> None:
-        """A line of ralph's for a person; of those of one name only the first."""
-        if once not in self._said:
-            self._said |= {once} - {""}
-            self.screen.complain(f"ralph: {line}")
-
     def write_journal(self, event: str, *, message: str, **more: object) -> dict[str, object]:
         """Adds a line to the journal, as long as that can be written; times in seconds, costs in US dollars."""
         about = {"run": self.id, "mode": self.mode, "round": self.file.last.round, "iteration": self.current.number}
@@ -273,23 +247,80 @@ class Run:
         try:
             journal.append_line(self.state.journal, line)
         except OSError as error:
-            self.complain(f"{self.state.journal}: cannot be written: {error.strerror}", once="journal")
+            self.console.complain(f"{self.state.journal}: cannot be written: {error.strerror}", once="journal")
         return line
 
     def count_put_back(self, what: Mapping[str, int]) -> None:
         """Notes that so many of each were put back; 0 stands for a file of that name."""
         for name, count in what.items():
-            self.put_back[name] = self.put_back.get(name, 0) + count
+            self.live.put_back[name] = self.live.put_back.get(name, 0) + count
 
     def write_down_put_back(self, iteration: int) -> None:
         """One line of the journal says all that was put back in that iteration, for the morning after."""
-        if self.put_back:
-            message = ", ".join(plural(count, what) if count else what for what, count in self.put_back.items())
+        if self.live.put_back:
+            message = ", ".join(plural(count, what) if count else what for what, count in self.live.put_back.items())
             self.write_journal("tamper", success=False, message=message, iteration=iteration)
-            self.put_backs.append(f"put back in #{iteration}: {message}")
-            self.put_back = {}
+            self.live.put_backs.append(f"put back in #{iteration}: {message}")
+            self.live.put_back.clear()
 
     def remove_orphaned_locks(self, of: str) -> None:
         """Removes the locks of git that somebody left behind, and says so."""
         for lock in self.changes.remove_orphaned_locks():
-            self.complain(f"removed {lock}, left behind by {of}")
+            self.console.complain(f"removed {lock}, left behind by {of}")
+
+
+def open_run(  # noqa: PLR0913 - what a session begins with
+    start: PreparedStart,
+    file: ProgressFile,
+    state: State,
+    held_lock: Lock,
+    *,
+    after_death: Callable[[], None],
+    make_controller: Callable[[Run], Controller],
+) -> Run:
+    """The context of a session; with it the supervisor begins."""
+    settings, asked = start.settings, start.asked
+    pace = asked.pace or Pace()
+    run_id = time.strftime("%Y%m%d-%H%M%S-") + os.urandom(3).hex()
+    console = Console(Screen(quiet=asked.quiet, verbose=asked.verbose, spinner=not asked.no_spinner), pace)
+    file.say = console.complain
+    monitor = "" if start.rehearsal else settings.heartbeat_url or ""
+    values = {**sources.channel_values(), "RALPH_HEARTBEAT_URL": monitor}
+    configured = [] if _is_attempt() else channels.configured_channels(values)
+    temporary = tempfile.mkdtemp(prefix="ralph-")
+    signals.install_handlers(lambda: console.screen.say(_NO_SUSPENSION))
+    top = Path.cwd()
+    git_settings = GitConfigWatch(top, state)
+
+    def at_last() -> None:
+        shutil.rmtree(temporary, ignore_errors=True)
+        git_settings.end()
+        after_death()
+
+    begin_supervisor = partial(Supervisor, patience=pace.patience, folder=state.folder, lock=held_lock.fd)
+    jobs = settings.jobs if settings.jobs > 1 and settings.strict else 0
+    return Run(
+        id=run_id,
+        live=LiveState(start=start, file_mode=start.said_mode),
+        file=file,
+        state=state,
+        pace=pace,
+        began=pace.running(),
+        top=top,
+        console=console,
+        view=View(console.screen.agent, whole=console.screen.verbose),
+        outbox=channels.Outbox(configured, values, lambda line: console.complain(line, once=line)),
+        pool=AgentPool(agent.choose_agents(settings, asked.agent_arguments), pace),
+        changes=Changes(top, start.own_files),
+        git_settings=git_settings,
+        history=settings.history.resolve() if settings.history and not start.rehearsal else None,
+        env=agent.agent_environment(run=run_id, tmux=temporary),
+        earlier=journal.count_iterations(state.journal),
+        supervisors=[begin_supervisor(f"{run_id}-{number}", at_last=lambda: None) for number in range(jobs)],
+        supervisor=begin_supervisor(run_id, at_last=at_last),
+        make_controller=make_controller,
+    )
+
+
+def _is_attempt() -> bool:
+    return "RALPH_ATTEMPT" in os.environ

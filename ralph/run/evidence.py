@@ -14,7 +14,6 @@ from ralph.plan.tasks import Task
 from ralph.run import criteria
 from ralph.run.context import Run
 from ralph.run.criteria import CheckResult, Criterion, checks_of
-from ralph.run.verify import run_shell
 from ralph.words import plural, timestamp
 
 Lacks = Callable[[Path, bytes], str]
@@ -26,7 +25,7 @@ def run_check(run: Run, check: Criterion, lacks: Lacks, doing: str = "checking")
     ended = criteria.check_criterion(
         check,
         base_url=run.settings.base_url or "",
-        run=lambda command: run_shell(run, doing, "the check", command),
+        run=lambda command: run.command_runner.run_shell(doing, "the check", command),
         lacks=lacks,
     )
     return None if run.stop_if_interrupted() else ended
@@ -84,7 +83,7 @@ def recheck(run: Run, text: bytes, lacks: Lacks) -> dict[str, str] | None:
     broken = dict[str, str]()
     for number, (line, owners) in enumerate(asked.items(), 1):
         doing = f"checking {number} of {len(asked)} again"
-        run.set_activity(doing)
+        run.console.set_activity(doing)
         for is_last in (False, True):
             is_over = run.settings.max_time is not None and run.elapsed_s() >= run.settings.max_time
             if is_over or (ended := run_check(run, criteria.parse_criterion(line), lacks, doing)) is None:

@@ -71,7 +71,7 @@ def started_notice(run: Run) -> Notice:
 def progress_notice(run: Run, iteration: Iteration) -> Notice:
     """An iteration is over."""
     how = "failed" if iteration.failed else "completed"
-    return _notice(run, "progress", "Progress", f"Iteration {run.current.number} {how}", run.summaries[-1])
+    return _notice(run, "progress", "Progress", f"Iteration {run.current.number} {how}", run.live.summaries[-1])
 
 
 def waiting_notice(run: Run, what: str, why: str) -> Notice:
@@ -91,11 +91,11 @@ def end_notice(run: Run, stop: Stop) -> Notice:
     lines = [
         stop.why and f"Reason: {shorten(stop.why, 1000)}",
         move and f"To go on: {move}",
-        run.todo,
+        run.live.todo,
         run_figures(run) + (f", paid by the API key in {pays}" if pays else ""),
-        "Last:" if run.summaries else "",
+        "Last:" if run.live.summaries else "",
     ]
-    return _notice(run, event, what, *lines, *run.summaries, *run.put_backs)
+    return _notice(run, event, what, *lines, *run.live.summaries, *run.live.put_backs)
 
 
 def _notice(run: Run, event: str, what: str, *lines: str) -> Notice:
@@ -111,7 +111,7 @@ def last_line(run: Run, stop: Stop) -> str:
     ends = f"to go on, {move}" if move else ""
     if stop.reason is Reason.ONCE and run.settings.once and run.settings.following:
         ends = f"next: ralph {shlex.quote(run.start.asked.plan)} {run.settings.following}"
-    return " · ".join(filter(None, [stop.reason.label + why, run_figures(run), ends, run.todo]))
+    return " · ".join(filter(None, [stop.reason.label + why, run_figures(run), ends, run.live.todo]))
 
 
 def run_figures(run: Run) -> str:
@@ -139,8 +139,8 @@ def status_line(run: Run, edge: int) -> str:
     doing = run.view.doing
     silent_s = time.monotonic() - run.view.heard_at
     clock = f" · idle {format_duration(silent_s)}" if silent_s >= _IDLE_S else ""
-    if run.phase:
-        doing, began, seconds = run.phase
+    if run.console.activity:
+        doing, began, seconds = run.console.activity
         took_s = run.pace.running() - began
         clock = (
             f" · {format_duration(took_s)}"

@@ -100,10 +100,17 @@ class PreparedStart:
         """Whether something has changed since ralph checked all that is ticked."""
         from ralph.git.changes import Changes  # noqa: PLC0415 - only --strict on a finished plan pays
 
-        return self.settings.evidence and now.verified_commit != Changes(Path.cwd(), self.own_files).describe_commit()
+        changes = Changes(Path.cwd(), self.own_files)
+        changes.begin()
+        return self.settings.evidence and now.verified_commit != changes.describe_commit()
 
     def load_prompt(self) -> Prompt:
-        """The template of this mode, compiled, with the variables that stay the same in every iteration."""
+        """The template of this mode, compiled once. Raises RalphError with all that is wrong with it."""
+        return self._prompt
+
+    @cached_property
+    def _prompt(self) -> Prompt:
+        """With the variables that stay the same in every iteration."""
         settings = self.settings
         values: dict[str, Value] = {
             "PLAN_FILE": str(self.plan),

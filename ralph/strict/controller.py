@@ -64,7 +64,7 @@ class StrictController(Controller):
             return Stop(Reason.ONCE) if self._is_done(alone) else tasklist.nothing_to_begin(listed, alone)
         self._task = task
         self._without_proof = ""
-        run.current = replace(run.current, task=task.id)
+        run.update_iteration(task=task.id)
         if self._roles:
             self._role = self._roles.of(task)
             run.enter_mode(self._role, as_role=True)
@@ -73,7 +73,7 @@ class StrictController(Controller):
         values = tasklist.prompt_values(self._current_task, self._token, run.state)
         if self._roles:
             values["TEST_CHANGES"] = changed_since(run, task.id)
-        run.current = replace(run.current, values=values)
+        run.update_iteration(values=values)
         return None
 
     @property
@@ -122,7 +122,9 @@ class StrictController(Controller):
         if (mode := requested_mode(iteration.turn.final_words, self._token)) in run.settings.then:
             self._edit_list(lambda text: progress.with_mode(text, mode))
         elif mode:
-            run.complain(f"the wish for the mode {mode} is ignored: {run.start.template} names it not in RALPH_THEN")
+            run.console.complain(
+                f"the wish for the mode {mode} is ignored: {run.start.template} names it not in RALPH_THEN"
+            )
         if iteration.ended is None and (why := self._guard.blocked):
             iteration = replace(iteration, ended=Stop(Reason.TAMPERED, why))
         run.changes.disturbed = False  # the guard looks anew, and faster

@@ -23,7 +23,6 @@ from ralph.process import signals
 from ralph.process.supervisor import Command
 from ralph.run.context import Run
 from ralph.run.judge import TurnFindings
-from ralph.run.verify import run_program
 from ralph.strict import compared
 from ralph.strict.shadow import Shadow
 from ralph.strict.watch import INDEX_AT_LOOK, INDEX_COPY, TreeAtEnd, TreeBefore, look_now
@@ -69,6 +68,7 @@ class Guard:
 
     def __init__(self, run: Run, watch: TreeBefore | None = None) -> None:
         self._run, self._state, self._plan = run, run.state, run.start.plan
+        self._complain = run.console.complain
         self._watch = watch or TreeBefore()
         """How all was when the iteration began that runs, or that died."""
         self._repository = watch.repository() if watch else Repository.find_around(run.top)
@@ -111,7 +111,7 @@ class Guard:
         self.committed = Commits()
         yield watched
         if not self.compare_hooks():
-            self._run.remove_orphaned_locks("the agent")
+            self._run.command_runner.remove_orphaned_locks("the agent")
         if self.own_progress:
             watched.tampered = mend_progress_file(self._run, self.own_progress, "while an agent works")
         self._settle(watched)
@@ -128,7 +128,7 @@ class Guard:
             self.blocked = blocked_by([*settings.serious, *serious])
             self._watch.compared = now
             for one in filter(None, (settings.harmless, remark)):
-                self._run.complain(f"{one}; it stays", once=one)
+                self._complain(f"{one}; it stays", once=one)
         return self.blocked
 
     @_disk_errors_end_the_run()
@@ -149,7 +149,7 @@ class Guard:
             self._repository.keep_files(names)
         _, undone = self._undo(lambda _: "thrown away")
         for names in undone.values():
-            self._run.complain(f"restored {plural(len(names), 'file')}; what went is in {self._state.folder}/kept")
+            self._complain(f"restored {plural(len(names), 'file')}; what went is in {self._state.folder}/kept")
         if not self.blocked:
             self._note_uncommitted(task, self._earlier)
 
@@ -159,7 +159,7 @@ class Guard:
         if not repository or not repository.is_locked():
             return ""
         run.screen.say(f"ralph: waiting for the git that holds {repository.git_dir}/index.lock")
-        run.set_activity("waiting for another git", _LOCKED_S)
+        run.console.set_activity("waiting for another git", _LOCKED_S)
         deadline = time.monotonic() + _LOCKED_S
         while repository.is_locked() and time.monotonic() < deadline and not signals.interrupted():
             signals.wait(_LOOK_S)
@@ -181,7 +181,7 @@ class Guard:
             elif self._repository:
                 self.committed, failed, left_out = self._repository.commit_files(names, message, self._run_git)
                 if left_out and not failed:
-                    self._run.complain(f"{join_names(left_out)} changed, and no commit has that: git ignores it")
+                    self._complain(f"{join_names(left_out)} changed, and no commit has that: git ignores it")
         if failed:
             self._head_back()
             return failed
@@ -250,10 +250,10 @@ class Guard:
             if names := [name for name in look.changes if not name.endswith("/")]:
                 kept = self._repository.keep_files(names) if self._repository else ""
                 what = "nobody saw how the iteration ended in which ralph died, so all that changed counts as its own"
-                self._run.complain(f"{what}: {join_names(names)}{kept and f'; as it is now it is kept in {kept}'}")
+                self._complain(f"{what}: {join_names(names)}{kept and f'; as it is now it is kept in {kept}'}")
             if self._repository and (staged := self._repository.index_now()):
                 where = self._state.keep_copy("index", staged)
-                self._run.complain(f"so does what is staged: git's index as it is now is kept in {where}")
+                self._complain(f"so does what is staged: git's index as it is now is kept in {where}")
         self._persons = look.changed_since(self._shadow)
         self._settle(watched, look)
         self._persons = ()
@@ -331,7 +331,7 @@ class Guard:
             message = repository.ask("log", "-1", "--format=%B", moved)
             _, failed, _ = repository.commit_files(changed, message, self._run_git)
             if failed:
-                self._run.complain(f"what may stay of the agent's commits stays uncommitted: {failed}")
+                self._complain(f"what may stay of the agent's commits stays uncommitted: {failed}")
         watch.is_settled = True
         watch.save(self._state)
 
@@ -365,7 +365,7 @@ class Guard:
                 moved = repository.put_head_back(place, self._state.free_kept_path)
             elif [*look.head] != [*place[:2]]:
                 what = "HEAD was moved in the iteration in which ralph died, and by somebody since: it stays"
-                self._run.complain(what)
+                self._complain(what)
         except RalphError as error:
             if error.exit_code != 4:
                 raise
@@ -379,7 +379,7 @@ class Guard:
             return None
         kept, count = moved
         self._run.count_put_back({"commit": count} if count else {})
-        self._run.complain(f"HEAD is put back where it was; what was there is {kept or 'nothing new'}")
+        self._complain(f"HEAD is put back where it was; what was there is {kept or 'nothing new'}")
         return kept
 
     def _files_back(self) -> tuple[tuple[str, ...], dict[str, list[str]]]:
@@ -388,9 +388,9 @@ class Guard:
         for why, names in undone.items():
             where = f"put back; what was there is in {self._state.folder / 'kept'}"
             self._run.count_put_back(dict.fromkeys(names[:_MOST_NAMED], 0))
-            self._run.complain(f"{join_names(names)} was changed, {why}: {where}")
+            self._complain(f"{join_names(names)} was changed, {why}: {where}")
         if within := [name for name in changes if name.endswith("/")]:
-            self._run.complain(
+            self._complain(
                 f"{join_names(within)} has a repository of its own: left alone, and not committed", once=within[0]
             )
         return tuple(name for name in changes if name not in within), undone
@@ -441,8 +441,8 @@ class Guard:
         names = output.with_suffix(".names")
         names.write_bytes(stdin)
         job = Command(["sh", "-c", 'exec "$@" 2>&1', "sh", *argv], run.env, output, prompt=names)
-        run.set_activity("committing")
-        ended = run_program(run, "the commit", job, _HOOKS_S)
+        run.console.set_activity("committing")
+        ended = run.command_runner.run_program("the commit", job, _HOOKS_S)
         for path in (names, output, job.errors):
             path.unlink(missing_ok=True)  # what it printed stands in the reason where it failed
         return ended._replace(what=f"git {ended.what}").why if ended else "git was interrupted"
@@ -466,7 +466,7 @@ def mend_progress_file(run: Run, before: bytes, when: str) -> tuple[str, ...]:
         undone = "; ".join(what)
         message = f"undone, since the tasks are ralph's {when}: {undone}"
         run.count_put_back(kinds)
-    run.complain(f"{message}; {name} as it was left is {kept}")
+    run.console.complain(f"{message}; {name} as it was left is {kept}")
     return what
 
 

@@ -37,7 +37,7 @@ def _undo(run: Run, death: UnjudgedIteration) -> None:
     if guard and watch:
         _put_files_back(run, guard, watch, death)
     elif guard:
-        run.look_at_tree()
+        run.changes.begin()
     if run.start.strict and any(task.mark == "~" for task in tasks.read_tasks(death.own_word)):
         look = TreeAtEnd.load(run.state, watch) if watch else None
         left = os.fsencode(look.progress) if look else run.read_progress() and run.file.text
@@ -76,7 +76,7 @@ def _put_files_back(run: Run, guard: Guard, watch: TreeBefore, death: UnjudgedIt
     if why := guard.compare_hooks():
         run.state.write_note("guard", "")
         raise RalphError(why, 4)
-    run.look_at_tree()
+    run.changes.begin()
     ticked = [one.id for one in tasks.read_tasks(death.own_word) if one.id and one.done]  # by ralph's own word
     if not is_known or watch.task in ticked:  # then it had passed, and ralph died while it committed
         return
@@ -91,6 +91,8 @@ def _commit_what_is_ticked(run: Run, guard: Guard) -> None:
     """A tick without its commit gets it, or is taken back."""
     ticked = [one.id for one in tasks.read_tasks(run.file.text) if one.id and one.done]
     for task, why in guard.commit_left_over(ticked).items():
-        run.complain(f"{task} was ticked when ralph was killed, and cannot be committed: {': '.join(why.splitlines())}")
+        run.console.complain(
+            f"{task} was ticked when ralph was killed, and cannot be committed: {': '.join(why.splitlines())}"
+        )
         run.file.edit(edits.with_mark, " ", task, note="begun", why=timestamp())  # its checks hold since it was
         run.file.edit(edits.with_failure, task, why, run.settings.max_tries)

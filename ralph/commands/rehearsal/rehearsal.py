@@ -115,6 +115,7 @@ class Rehearsal:
             self.happened.append(f"exit code {early.exit_code} at once: {early.what}")
             return
         watched = changes.Changes(top, ())
+        watched.begin()
         _say(_SAMPLE_INTRO if self.is_sample else _INTRO.format(top=top))
         self._copy()
         self._show("cat", "sample.md")

@@ -1,0 +1,89 @@
+"""A command of the project: run to its end with all that it starts, and what came of it."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ralph.errors import RalphError
+from ralph.files import read_or_empty
+from ralph.git.changes import Changes
+from ralph.process import signals
+from ralph.process.supervisor import Command, Ended, Hear, Over
+from ralph.run.console import Console
+from ralph.run.criteria import CheckResult
+from ralph.words import format_duration
+
+_TAIL_BYTES = 20_000
+_OUTPUT_BYTES = 1 << 30
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommandRunner:
+    """Runs verify commands, checks and hooks, which the agent may have written."""
+
+    console: Console
+    changes: Changes
+    supervised: Callable[[Command, Hear, Over], Ended]
+    """Runs a program below the supervisor."""
+    env: Mapping[str, str]
+    wrap: Sequence[str]
+    """The sandbox command that goes before each."""
+    timeout_s: float | None
+    """Of a shell command."""
+    new_record: Callable[[], Path]
+    """A file for the output of a shell command."""
+
+    def run_shell(self, doing: str, what: str, command: str) -> CheckResult | None:
+        """What came of a shell command that says whether something is done, as `run_program` does."""
+        self.console.screen.remark(f"ralph: {doing}: {command}")
+        self.console.set_activity(f"{doing}: {command}")
+        job = Command(["sh", "-c", f"exec 2>&1\n{command}"], self.env, self.new_record())
+        return self.run_program(what, job, self.timeout_s)
+
+    def run_program(self, what: str, job: Command, timeout_s: float | None) -> CheckResult | None:
+        """How a program of the project ended, and all that it started with it; `what` people call it.
+
+        None when a signal ended it. What it left is ended, removed and said. Raises RalphError when it cannot be
+        started.
+        """
+        cut, began = "", time.monotonic()
+
+        def over(_silent_s: float, took_s: float, printed: int) -> bool:
+            nonlocal cut
+            if signals.interrupted():
+                self.console.announce_end(what)
+                return True
+            if timeout_s is not None and took_s > timeout_s:
+                cut = f"had not ended after {format_duration(timeout_s)}"
+            elif printed > _OUTPUT_BYTES:
+                cut = "printed more than ralph records"
+            return bool(cut)
+
+        self.changes.disturbed = True
+        try:
+            job = job._replace(argv=[*self.wrap, *job.argv])
+            ended = self.supervised(job, lambda _output, _complaints: None, over)
+        finally:
+            self.remove_orphaned_locks(what)
+        if ended.unstarted:
+            raise RalphError(f"{what} cannot be run: {ended.unstarted}", 1)
+        for command in ended.left_over:
+            self.console.complain(f"ended what {what} left running: {command}")
+        for command in ended.survivors:
+            self.console.complain(f"{what} left running what cannot be ended, end it by hand: {command}")
+        if signals.interrupted():
+            return None
+        how = f"exited with {ended.code}" if ended.code >= 0 else f"was killed by signal {-ended.code}"
+        return CheckResult(
+            code=None if cut else ended.code,
+            what=cut or how,
+            output=read_or_empty(job.output, _TAIL_BYTES).decode(errors="replace"),
+            took_s=time.monotonic() - began,
+            record=job.output.name,
+        )
+
+    def remove_orphaned_locks(self, of: str) -> None:
+        """Removes the locks of git that somebody left behind, and says so."""
+        for lock in self.changes.remove_orphaned_locks():
+            self.console.complain(f"removed {lock}, left behind by {of}")
