@@ -81,6 +81,7 @@ class Tools:
     def __init__(self, plan: plans.Plan, *, propose: bool) -> None:
         self._plan, self._proposes = plan, propose
         self._file = ProgressFile(plan.progress_path, plan.state)
+        self._file.resume(plan.state.unjudged_iteration())
         self._file.say = partial(print, "ralph:", file=sys.stderr)  # standard output is the client's
 
     def get_next_task(self) -> Answer:

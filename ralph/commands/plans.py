@@ -18,7 +18,8 @@ from ralph.settings import sources
 from ralph.settings.table import Settings
 from ralph.store import journal
 from ralph.store.journal import Record
-from ralph.store.state import State, UnjudgedIteration
+from ralph.store.notes import UnjudgedIteration
+from ralph.store.state import State
 from ralph.words import format_moment, one_line
 
 _SUFFIX = "_PROGRESS.md"

@@ -44,6 +44,7 @@ def start_run(asked: Asked) -> int:
         return start_run(following) if following else 0
     held_lock = lock.acquire_lock(lock.working_tree(Path.cwd()))
     file = ProgressFile(start.progress_path, state)
+    file.resume(state.unjudged_iteration())
     now = file.read() if file.exists() else None
     check_progress_owner(start, now)
     if now and not held_lock.dead_run_mark() and (early := ends_at_once(start, state, file.text)):
@@ -51,7 +52,6 @@ def start_run(asked: Asked) -> int:
     from ralph.commands.wiring import WIRING  # noqa: PLC0415 - same
     from ralph.loop.session import run_session  # noqa: PLC0415 - 60 ms that a start with nothing to do need not pay
 
-    files.remove_leftovers(file.path)
     return run_session(start, file, state, held_lock, WIRING)
 
 

@@ -20,6 +20,7 @@ from ralph.run.prepared import PreparedStart
 from ralph.settings import sources
 from ralph.settings.options import Asked
 from ralph.store import journal
+from ralph.store.notes import WantedConversation
 from ralph.store.state import State
 from ralph.words import plain, plural
 
@@ -50,8 +51,9 @@ def _call(start: PreparedStart, state: State) -> None:
     """Ends this start; with a notice, once, where it is the progress file that wants a conversation."""
     fix = f"start ralph {shlex.quote(str(start.asked.plan))} {start.mode} in a terminal"
     wanted = RalphError(f"{start.name}: {start.mode} is a conversation", 4, fix=fix)
-    if start.asked.mode != start.mode and state.read_note("conversation") != start.mode:
-        state.write_note("conversation", start.mode)
+    wanted_before = state.load_note(WantedConversation)
+    if start.asked.mode != start.mode and not (wanted_before and wanted_before.mode == start.mode):
+        state.save_note(WantedConversation(mode=start.mode))
         values = sources.channel_values()
         notice = channels.Notice("blocked", "Ralph Blocked", f"Plan: {start.name}\n{wanted.message}")
         for channel in channels.configured_channels(values):
@@ -98,7 +100,7 @@ def _converse(start: PreparedStart, state: State) -> str:
     env = {name: value for name, value in os.environ.items() if not name.startswith("RALPH_")}
     plan, before = files.read_or_empty(start.plan), progress.parse(files.read_or_empty(start.progress_path))
     foreground(agent.command_line(start.settings, prompt), env=env)
-    state.write_note("conversation", "")
+    state.remove_note(WantedConversation)
     now = progress.parse(files.read_or_empty(start.progress_path))
     message = f"{start.plan.name} {'is as it was' if files.read_or_empty(start.plan) == plan else 'changed'}"
     return f"{message} · {plural(len(now.tasks), 'task')} ({len(now.tasks) - len(before.tasks):+}), {now.ticked} ticked"

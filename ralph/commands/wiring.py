@@ -2,9 +2,10 @@
 
 from ralph.loop.plain import PlainController
 from ralph.loop.session import Wiring
+from ralph.process.lock import Lock
 from ralph.run.context import Run
 from ralph.run.controllers import Controller
-from ralph.store.state import State, UnjudgedIteration
+from ralph.store.state import State
 
 
 def make_controller(run: Run) -> Controller:
@@ -29,11 +30,11 @@ def make_controller(run: Run) -> Controller:
     )
 
 
-def recover(run: Run, death: UnjudgedIteration) -> None:
-    """Undoes what nobody judged of an iteration in which ralph died."""
-    from ralph.strict.recovery import recover as undo  # noqa: PLC0415 - 20 ms, for what it takes of --strict
+def recover(run: Run, held_lock: Lock) -> None:
+    """Puts right what a dead run left. Raises RalphError where a person has to decide."""
+    from ralph.strict import recovery  # noqa: PLC0415 - 20 ms, after a death alone
 
-    undo(run, death)
+    recovery.recover(run, held_lock)
 
 
 def take_last_look(state: State) -> None:

@@ -29,6 +29,7 @@ from ralph.git.changes import (
 )
 from ralph.process.lock import working_tree
 from ralph.process.programs import Finished, call_program
+from ralph.store.notes import Place
 from ralph.words import join_names
 
 _TIMEOUT_S = 600.0
@@ -64,11 +65,6 @@ class Git:
     def _call(self, *arguments: str, stdin: bytes = b"", timeout_s: float = _TIMEOUT_S) -> Finished:
         pinned = ("-c", "core.hooksPath=/dev/null")
         return run_git(*pinned, *arguments, cwd=self.root, env=self._env, stdin=stdin, timeout_s=timeout_s)
-
-
-Place = tuple[str, str, list[str]]
-"""Where everything but the files was: the branch, empty where HEAD is on none, the commit, empty before the first, and
-which files tell of something unfinished. Of the index there is a copy."""
 
 
 class Repository(Git):

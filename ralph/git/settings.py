@@ -5,8 +5,6 @@ include. That takes no process; only where their bytes differ is git asked, outs
 do. One that is not known to be harmless ends the run, and a person decides.
 """
 
-import contextlib
-import json
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -16,6 +14,7 @@ from pathlib import Path
 from ralph.files import read_or_empty
 from ralph.git.changes import git_folder, names_in, run_git
 from ralph.process.lock import working_tree
+from ralph.store.notes import GitSettings
 from ralph.store.state import State
 from ralph.words import join_names
 
@@ -35,7 +34,7 @@ _AS_GIT_INIT_WRITES = ("core.bare\nfalse", "core.repositoryformatversion\n0")
 
 
 class GitConfigWatch:
-    """git's settings for `top`, as they were when an iteration began, be it one in which ralph died."""
+    """git's settings for `top`, as they were when an iteration began."""
 
     def __init__(self, top: Path, state: State) -> None:
         self._tree, self._state = working_tree(top), state
@@ -44,9 +43,6 @@ class GitConfigWatch:
         usual = ("~/.gitconfig", f"{os.environ.get('XDG_CONFIG_HOME') or '~/.config'}/git/config")
         self._own = [os.environ.get("GIT_CONFIG_GLOBAL") or "", *map(os.path.expanduser, usual)]
         self._known, self._left = self._read(), dict[str, str]()
-        if state.unjudged_iteration():
-            with contextlib.suppress(ValueError, TypeError):
-                self._known, self._left, *_ = map(dict, [*json.loads(state.read_note("git")), {}])
         self._noted = dict[str, str]()
         self.serious: list[str] = []
         """What was changed that may have git run a program, in words."""
@@ -58,17 +54,23 @@ class GitConfigWatch:
         """Why no git may run any more; empty where it may."""
         return blocked_by(self.serious)
 
+    def resume(self) -> None:
+        """How they were when the iteration began counts in which ralph died."""
+        if noted := self._state.load_note(GitSettings):
+            self._known, self._left = noted.before, noted.at_end
+
     def begin(self) -> None:
         """How they are now counts from here on, also for the next run where this one dies."""
         self._known, self._left, self.harmless = self._read(), {}, ""
         if self._known != self._noted:
-            self._state.write_note("git", json.dumps([self._known]))
+            self._state.save_note(GitSettings(before=self._known))
             self._noted = self._known
 
     def end(self) -> None:
         """Notes how all that ran has left them: where ralph has died, what changes from then on is a person's."""
-        with contextlib.suppress(ValueError):
-            self._state.write_note("git", json.dumps([json.loads(self._state.read_note("git"))[0], self._read()]))
+        if noted := self._state.load_note(GitSettings):
+            noted.at_end = self._read()
+            self._state.save_note(noted)
 
     def compare(self) -> None:
         """Looks what was changed since; called when something has run that an agent may have written."""

@@ -11,6 +11,7 @@ from ralph.run.claims import check_claim, verify_before_start
 from ralph.run.context import Run
 from ralph.run.judge import Iteration, judge_iteration
 from ralph.run.verdict import Reason, Stop, needs_final_check
+from ralph.store.notes import BlockReason, WantedConversation
 
 
 def loop(run: Run) -> Stop:
@@ -63,10 +64,10 @@ def finish_run(run: Run, stop: Stop) -> Stop:
         stop = run.stop_if_interrupted() or stop
     run.state.end_iteration()
     if stop.reason is Reason.TALK:
-        run.state.write_note("conversation", run.mode)  # the last notice says it
+        run.state.save_note(WantedConversation(mode=run.mode))  # the last notice says it
     if stop.opens_breaker:
         run.file.edit(progress.with_block, stop.why)
-        run.state.write_note("breaker", stop.reason.name)
+        run.state.save_note(BlockReason(reason=stop.reason.name))
     elif stop.reason is Reason.DONE:
         run.file.edit(progress.without_refusal)
     run.update_plan()

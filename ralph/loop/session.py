@@ -1,6 +1,5 @@
 """A session: the loop in its surroundings, and an orderly way out however it ends."""
 
-import contextlib
 import os
 import time
 from collections.abc import Callable
@@ -10,23 +9,22 @@ from typing import NamedTuple
 from ralph import files
 from ralph.agent.command import check_there
 from ralph.errors import RalphError
-from ralph.git import changes
 from ralph.loop.loop import loop
 from ralph.loop.modes import enter_mode, leave_mode
 from ralph.plan import progress
 from ralph.plan.progress.file import ProgressFile
 from ralph.process import signals
 from ralph.process.lock import Lock
-from ralph.process.programs import end_own, end_strays
+from ralph.process.programs import end_own
 from ralph.run import notices
 from ralph.run.context import Run, open_run
 from ralph.run.controllers import Controller
 from ralph.run.prepared import PreparedStart
 from ralph.run.verdict import Reason, Stop, tally_after_breaker
 from ralph.screen.text import is_attended
-from ralph.screen.view import View
 from ralph.store import journal
-from ralph.store.state import State, UnjudgedIteration
+from ralph.store.notes import BlockReason, StartResult
+from ralph.store.state import State
 from ralph.words import plural, timestamp
 
 
@@ -34,8 +32,8 @@ class Wiring(NamedTuple):
     """What a session needs of the rooms above the loop."""
 
     make_controller: Callable[[Run], Controller]
-    recover: Callable[[Run, UnjudgedIteration], None]
-    """Undoes what nobody judged. Raises RalphError where a person has to decide."""
+    recover: Callable[[Run, Lock], None]
+    """Puts right what a dead run left. Raises RalphError where a person has to decide."""
     take_last_look: Callable[[State], None]
     """What the supervisor does once ralph is gone and all has ended."""
 
@@ -70,26 +68,31 @@ def run_session(start: PreparedStart, file: ProgressFile, state: State, held_loc
     return stop.reason.code + (signals.interrupted() or 0 if stop.reason is Reason.INTERRUPTED else 0)
 
 
+def check_can_begin(run: Run) -> None:
+    """Raises RalphError where no iteration could begin: before a run uses up what it found."""
+    check_there(run.pool.agents, run.settings)
+    run.start.load_prompt()
+    run.state.make_room()
+
+
 def _prepare_session(run: Run, held_lock: Lock, wiring: Wiring) -> None:
     """What must be there before the first iteration, or a clear error; the last checks before money is spent."""
     start = run.start
     file = run.file
     state = run.state
-    _clear_up(run, held_lock)
+    if held_lock.dead_run_mark() or state.unjudged_iteration():
+        wiring.recover(run, held_lock)
     held_lock.write_holder(run.id, start.plan.name, start.progress_path)
-    check_there(run.pool.agents, run.settings)
-    run.start.load_prompt()
+    check_can_begin(run)
     run.print_setting_remarks()
-    state.make_room()  # before a start on a full disk uses up what it found
-    opened = state.read_note("breaker")
+    opened = state.load_note(BlockReason)
     if not file.exists() and not file.text:
         where = os.path.relpath(start.plan) if start.plan.is_relative_to(run.top) else str(start.plan)
         file.create(progress.new_progress_text(start.name, where, timestamp()))
-        state.write_note("verify", opened := "")
+        state.remove_note(StartResult)
+        opened = None
     file.read()
     file.check_writable()
-    if death := state.unjudged_iteration():
-        wiring.recover(run, death)
     if start.imported and not file.last.tasks and not file.last.done:
         run.console.complain(
             f"{plural(len(start.imported.tasks), 'task')} taken from {start.imported.place} into the Task List"
@@ -109,8 +112,8 @@ def _prepare_session(run: Run, held_lock: Lock, wiring: Wiring) -> None:
         file.edit(progress.without_own_block)
     state.end_iteration()
     run.screen.remark(f"ralph: {notices.first_line(run)}")
-    run.live.tally = tally_after_breaker(opened, run.settings)
-    state.write_note("breaker", "")
+    run.live.tally = tally_after_breaker(opened.reason if opened else "", run.settings)
+    state.remove_note(BlockReason)
     is_first_sum = run.settings.max_total_cost is not None and "Spent" not in file.last.words
     known = []
     if is_first_sum or not file.last.tasks:  # 90 ms for 3,000 iterations
@@ -119,37 +122,6 @@ def _prepare_session(run: Run, held_lock: Lock, wiring: Wiring) -> None:
     run.tally.has_moved = bool(file.last.tasks) or any(moves)
     if is_first_sum and (spent := journal.sum_up(known).cost_usd):
         file.edit(progress.with_spent, spent)
-
-
-def _clear_up(run: Run, held_lock: Lock) -> None:
-    """Ends and removes what a killed run has left behind, and says so; nothing after a good end.
-
-    The lock is held, so whoever still carries the mark of its last holder has lost its ralph and its supervisor. That
-    an iteration died is said and written down once, whatever becomes of the starts that follow.
-    """
-    state = run.state
-    death = state.unjudged_iteration()
-    if mark := held_lock.dead_run_mark():
-        for command in end_strays(mark, run.pace.patience):
-            run.console.complain(f"ended what the run before left running: {command}")
-        for lock in changes.remove_orphaned_locks(held_lock.tree, held_lock.dead_run_started_at()):
-            run.console.complain(f"removed {lock}, left behind by the run before")
-    found = journal.read(state.journal) if death else []
-    if death and not journal.tells_of(found, death):
-        end = journal.own_end(found, death)
-        how = (
-            f"ended in iteration {death.iteration} ({end.message})"
-            if end
-            else f"was killed in iteration {death.iteration}"
-        )
-        run.console.complain(f"the run before {how}; its record is {death.transcript}")
-        message = end.message if end else "ralph was killed"
-        view = View(lambda _line: None)
-        view.begin().read_output(files.read_or_empty(death.transcript, 1_000_000))
-        with contextlib.suppress(OSError):  # a full disk is said where it matters
-            journal.append_line(
-                state.journal, journal.unfinished_line(death, message, view.summarize_cut_iteration(message))
-            )
 
 
 def _close_session(run: Run, stop: Stop) -> None:

@@ -31,6 +31,7 @@ from ralph.run.judge import Iteration, TurnFindings
 from ralph.run.memory import HANDOVER, last_handover
 from ralph.run.verdict import Reason, Stop, left_usd, stop_reason
 from ralph.settings.table import Source
+from ralph.store.notes import MergedTask
 from ralph.words import format_duration, join_names
 
 _MOST = 20
@@ -287,7 +288,7 @@ class ParallelController(Controller):
         result = trial.result
         commits = Commits()
         if result.commit:
-            run.state.write_note("landing", f"{trial.task.id} {result.commit}")
+            run.state.save_note(MergedTask(task=trial.task.id, commit=result.commit))
             run.live.todo = ""
             if not self._branch.advance_to(result.commit, result.bundle):
                 todo = f"git merge {self._branch.own} brings the work in: your own changes were in the way"
@@ -296,7 +297,7 @@ class ParallelController(Controller):
             commits = self._repository.commit_stats(result.commit)[0]
         self._file.edit(edits.with_task_done, trial.task.id)
         self.prepare_task_list()
-        run.state.write_note("landing", "")
+        run.state.remove_note(MergedTask)
         done = not run.read_progress().open
         wrong = tuple(check_done_claim(run, is_verified=True)) if done else ()
         return replace(iteration, moved=True, passed=True, refused=wrong, after=run.read_progress(), commits=commits)
@@ -328,12 +329,10 @@ class ParallelController(Controller):
 
     def _land_left_over(self) -> None:
         """What a run that was killed had landed and not ticked yet."""
-        noted = self._run.state.read_note("landing")
-        if noted:
-            task_id, commit = noted.split()
-            if self._branch.contains_commit(commit, self._branch.tip()):
-                self._file.edit(edits.with_task_done, task_id)
-            self._run.state.write_note("landing", "")
+        if noted := self._run.state.load_note(MergedTask):
+            if self._branch.contains_commit(noted.commit, self._branch.tip()):
+                self._file.edit(edits.with_task_done, noted.task)
+            self._run.state.remove_note(MergedTask)
 
     def close(self) -> None:
         """Nobody works any more, also after an error; no task is in progress."""

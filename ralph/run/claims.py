@@ -7,10 +7,8 @@ from ralph.plan.progress import Checkbox
 from ralph.run.context import Run
 from ralph.run.criteria import CheckResult
 from ralph.run.judge import open_tasks
+from ralph.store.notes import StartResult
 from ralph.words import WRONG, format_duration, join_names, one_line, timestamp
-
-_COMMAND = 1000
-"""Characters of a verify command that tell it from another."""
 
 
 def check_claim(run: Run) -> None:
@@ -100,12 +98,12 @@ def verify_before_start(run: Run) -> bool:
 
 def known_start(run: Run) -> str | None:
     """How the verify command ended before anything was built; empty once it was green, None before it ran."""
-    command, _, how = run.state.read_note("verify").partition("\n")
-    return how if command == one_line(run.settings.verify or "", _COMMAND) else None
+    noted = run.state.load_note(StartResult)
+    return noted.failure if noted and noted.command == run.settings.verify else None
 
 
 def _save_start_result(run: Run, how: str) -> None:
-    run.state.write_note("verify", f"{one_line(run.settings.verify or '', _COMMAND)}\n{how}")
+    run.state.save_note(StartResult(command=run.settings.verify or "", failure=how))
 
 
 def run_verify(run: Run) -> CheckResult | None:

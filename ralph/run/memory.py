@@ -7,6 +7,7 @@ from itertools import islice
 from ralph import files
 from ralph.plan import progress
 from ralph.store import journal
+from ralph.store.notes import ModeChange
 from ralph.store.state import State
 from ralph.words import WRONG, join_names, one_line, plain, shorten
 
@@ -39,8 +40,9 @@ def prompt_memory(state: State, *, task: str = "", so_far: str = "") -> str:
         is_told = bool(task) and row.message.startswith(f"{task}, ")
         words = dict.fromkeys(filter(None, ("" if is_told else row.message, row.said)))
         lines += [f"  {one_line(message, _WORDS)}" for message in words]
+    left = state.load_note(ModeChange)
     lines += [f"One was cut short before it was ready: {cut}"] if cut else []
-    lines += [*state.read_note("left").splitlines(), *([f"This run so far: {so_far}"] if so_far else [])]
+    lines += [*(left.lines if left else ()), *([f"This run so far: {so_far}"] if so_far else [])]
     return shorten(plain("\n".join(lines)), _MOST)
 
 
@@ -68,4 +70,5 @@ def keep_left(state: State, before: str, now: str, text: bytes) -> None:
     notes = text[start:end].decode(errors="replace").splitlines()
     decided = [shorten(line.strip(" -*"), 300) for line in notes if _DECIDED.search(line)]
     left = [f"changed by then: {join_names([*changed], 40) or 'nothing'}", *decided[-_DECISIONS:]]
-    state.write_note("left", "\n  ".join([f"The last change of mode: {before} -> {now}", *left]))
+    lines = [f"The last change of mode: {before} -> {now}", *(f"  {line}" for line in left)]
+    state.save_note(ModeChange(lines=lines))

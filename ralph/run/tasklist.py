@@ -1,7 +1,5 @@
 """The task list as --strict needs it: checked, and told to the agent."""
 
-import contextlib
-import json
 import os
 import time
 from collections.abc import Sequence
@@ -13,6 +11,7 @@ from ralph.plan.tasks import Task, edits
 from ralph.run.criteria import checks_of
 from ralph.run.verdict import Reason, Stop
 from ralph.settings.table import Settings
+from ralph.store.notes import UncommittedFiles
 from ralph.store.state import State
 from ralph.words import join_names
 
@@ -51,9 +50,8 @@ def nothing_to_begin(listed: Sequence[Task], alone: str | None = None) -> Stop:
 
 def touched_files(state: State, task_id: str) -> Sequence[str]:
     """The files that tries of this task changed and no commit has."""
-    with contextlib.suppress(ValueError, AttributeError):
-        return list(json.loads(state.read_note("uncommitted")).get(task_id, ()))
-    return ()
+    noted = state.load_note(UncommittedFiles) or UncommittedFiles()
+    return noted.names.get(task_id, ())
 
 
 def prompt_values(task: Task, session: str, state: State) -> dict[str, Value]:

@@ -6,28 +6,16 @@ import os
 import re
 import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import TypeVar
 
 from ralph import files
+from ralph.store.notes import Note, UnjudgedIteration
 
+Kind = TypeVar("Kind", bound=Note)
 TRANSCRIPTS_BYTES = 200_000_000
 """So much of a plan's finished transcripts is kept, the newest."""
 _LOOKED_AT = 100
 """After so many of them they are looked through again."""
-
-
-class UnjudgedIteration(NamedTuple):
-    """The iteration in which ralph or the machine died."""
-
-    run: str
-    mode: str
-    iteration: int
-    transcript: Path
-    """What the agent said."""
-    progress_path: str
-    """Where the progress file really was; empty where that is not known."""
-    own_word: bytes
-    """What it said by ralph's own word, when the iteration began or since then."""
 
 
 class State:
@@ -40,8 +28,8 @@ class State:
         self.folder = files.state_home() / f"{plain}-{binascii.crc32(os.fsencode(here)):08x}"
         self.journal = self.folder / "journal.jsonl"
         """The record of what happened."""
-        self._begun = ""
-        """How the note of the iteration that runs begins; empty without one."""
+        self._begun: UnjudgedIteration | None = None
+        """The note of the iteration that runs."""
         self._records = 0
         """How many were begun here."""
 
@@ -113,38 +101,45 @@ class State:
 
         With it, what the progress file says now: a death in the middle of a save in place leaves an empty one.
         """
-        self._begun = f"{run} {iteration} {record.name} {mode}\n{os.path.realpath(self._progress_path)}\n"
-        self.save_progress_copy(before)
+        self._begun = UnjudgedIteration(
+            run=run,
+            mode=mode,
+            iteration=iteration,
+            record=str(record),
+            progress_path=os.path.realpath(self._progress_path),
+            text=before.decode(errors="surrogateescape"),
+        )
+        self.save_note(self._begun)
 
     def save_progress_copy(self, text: bytes) -> None:
         """Keeps what the progress file says by ralph's own word, in case that ralph dies."""
         if self._begun:
-            self.write_note("iteration", self._begun + text.decode(errors="surrogateescape"))
+            self._begun.text = text.decode(errors="surrogateescape")
+            self.save_note(self._begun)
 
     def end_iteration(self) -> None:
         """Notes that what the iteration wrote was judged."""
-        self._begun = ""
-        self.write_note("iteration", "")
+        self._begun = None
+        self.remove_note(UnjudgedIteration)
 
     def unjudged_iteration(self) -> UnjudgedIteration | None:
         """The last iteration, if it was never judged because ralph or the machine died."""
-        with contextlib.suppress(ValueError):
-            begun, home, before = self.read_note("iteration").split("\n", 2)
-            run, number, record, mode = begun.split(" ", 3)
-            path = self.folder / "transcripts" / record
-            return UnjudgedIteration(run, mode, int(number), path, home, before.encode(errors="surrogateescape"))
-        return None
+        return self.load_note(UnjudgedIteration)
 
-    def write_note(self, name: str, text: str) -> None:
-        """Keeps a text under this name for the next run, in one step; an empty one takes it away."""
-        path = f"{self._sub('running')}/{name}"
+    def save_note(self, note: Note) -> None:
+        """Keeps a note for the next run, in one step."""
+        path = f"{self._sub('running')}/{note.file_name}"
         with contextlib.suppress(OSError):
-            if text:
-                files.overwrite_file(f"{path}.new", text.encode(errors="surrogateescape"))
-                os.replace(f"{path}.new", path)  # noqa: PTH105 - three times an iteration, and Path takes thrice as long
-            else:
-                os.unlink(path)  # noqa: PTH108 - same
+            files.overwrite_file(f"{path}.new", note.encode().encode())
+            os.replace(f"{path}.new", path)  # noqa: PTH105 - three times an iteration, and Path takes thrice as long
 
-    def read_note(self, name: str) -> str:
-        """The text that was kept under this name, or nothing."""
-        return files.read_or_empty(self.folder / "running" / name).decode(errors="surrogateescape")
+    def remove_note(self, kind: type[Note]) -> None:
+        """Takes a note away."""
+        with contextlib.suppress(OSError):
+            os.unlink(f"{self._sub('running')}/{kind.file_name}")  # noqa: PTH108 - same
+
+    def load_note(self, kind: type[Kind]) -> Kind | None:
+        """The note of that kind; None where there is none, or it is not whole."""
+        with contextlib.suppress(ValueError, TypeError):
+            return kind.decode(files.read_or_empty(self.folder / "running" / kind.file_name).decode())
+        return None

@@ -3,7 +3,6 @@
 import binascii
 import contextlib
 import fnmatch
-import json
 import os
 import re
 import shutil
@@ -23,9 +22,17 @@ from ralph.process import signals
 from ralph.process.supervisor import Command
 from ralph.run.context import Run
 from ralph.run.judge import TurnFindings
+from ralph.store.notes import TreeAtEnd, TreeBefore, UncommittedFiles
 from ralph.strict import compared
 from ralph.strict.shadow import Shadow
-from ralph.strict.watch import INDEX_AT_LOOK, INDEX_COPY, TreeAtEnd, TreeBefore, look_now
+from ralph.strict.watch import (
+    INDEX_AT_LOOK,
+    INDEX_COPY,
+    changed_since_end,
+    look_now,
+    repository_before,
+    resume_shadow,
+)
 from ralph.words import join_names, plural
 
 _MOST_NEW_FILES = 1000
@@ -71,7 +78,7 @@ class Guard:
         self._complain = run.console.complain
         self._watch = watch or TreeBefore()
         """How all was when the iteration began that runs, or that died."""
-        self._repository = watch.repository() if watch else Repository.find_around(run.top)
+        self._repository = repository_before(watch) if watch else Repository.find_around(run.top)
         self._root = root = self._repository.root if self._repository else run.top
         self._has_jj = (root / ".jj").exists() and shutil.which("jj")
         protected = set[str]()  # what decides how ralph works: put back under --strict
@@ -93,10 +100,8 @@ class Guard:
             self._repository.index_copy = folder / INDEX_COPY
         self._submodules: Mapping[str, str] = {}
         """The commit of each when the iteration began."""
-        self._uncommitted: dict[str, list[str]] = {}
+        self._uncommitted = (self._state.load_note(UncommittedFiles) or UncommittedFiles()).names
         """By task what its attempts changed and no commit has."""
-        with contextlib.suppress(ValueError, TypeError):
-            self._uncommitted = dict(json.loads(self._state.read_note("uncommitted")))
 
     def check_can_commit(self) -> None:
         """RalphError where ralph could not commit here."""
@@ -198,7 +203,7 @@ class Guard:
             if self._plan.is_relative_to(self._root):
                 shadow.update_snapshot([str(self._plan.relative_to(self._root))])
             watch.compared, watch.snapshot = self._look(), shadow.snapshot
-            watch.save(self._state)
+            self._state.save_note(watch)
 
     @cached_property
     def _own_in_commits(self) -> set[str]:
@@ -231,7 +236,7 @@ class Guard:
 
     def load_snapshot(self) -> bool:
         """Goes on with an iteration that died; whether it is still known how all files were when it began."""
-        shadow = self._watch.shadow()
+        shadow = resume_shadow(self._watch)
         self._shadow = shadow or self._shadow
         return shadow is not None
 
@@ -254,7 +259,7 @@ class Guard:
             if self._repository and (staged := self._repository.index_now()):
                 where = self._state.keep_copy("index", staged)
                 self._complain(f"so does what is staged: git's index as it is now is kept in {where}")
-        self._persons = look.changed_since(self._shadow)
+        self._persons = changed_since_end(look, self._shadow)
         self._settle(watched, look)
         self._persons = ()
         return watched.tampered
@@ -299,7 +304,7 @@ class Guard:
             snapshot=shadow.snapshot,
         )
         self._watch.compared = self._look()
-        self._watch.save(self._state)
+        self._state.save_note(self._watch)
 
     def _look(self) -> dict[str, str]:
         """How what is only compared is now: git's hooks and links; under --strict also what lies outside."""
@@ -333,7 +338,7 @@ class Guard:
             if failed:
                 self._complain(f"what may stay of the agent's commits stays uncommitted: {failed}")
         watch.is_settled = True
-        watch.save(self._state)
+        self._state.save_note(watch)
 
     def _commits_too_much(self) -> bool:
         """Whether a commit of this iteration holds a file that --only does not allow."""
@@ -450,7 +455,7 @@ class Guard:
     def _note_uncommitted(self, task: str, names: Collection[str]) -> None:
         """These are what its attempts changed and no commit has; noted for the next run, too."""
         self._uncommitted[task] = sorted(names)
-        self._state.write_note("uncommitted", json.dumps(self._uncommitted))
+        self._state.save_note(UncommittedFiles(names=self._uncommitted))
 
 
 def mend_progress_file(run: Run, before: bytes, when: str) -> tuple[str, ...]:

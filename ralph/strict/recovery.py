@@ -1,54 +1,115 @@
 """After a death in an iteration: what it may not have changed is put back, and what it claimed is not believed."""
 
+import contextlib
 import os
 from pathlib import Path
 
+from ralph import files
 from ralph.errors import RalphError
+from ralph.git.changes import remove_orphaned_locks
 from ralph.loop.modes import undo_ticks
+from ralph.loop.session import check_can_begin
 from ralph.plan import progress, tasks
 from ralph.plan.tasks import edits
 from ralph.plan.tasks.mending import undo_list_edits
+from ralph.process.lock import Lock
+from ralph.process.programs import end_strays
 from ralph.run.claims import refuse_claim
 from ralph.run.context import Run
 from ralph.run.judge import open_tasks
-from ralph.store.state import State, UnjudgedIteration
+from ralph.screen.view import View
+from ralph.store import journal
+from ralph.store.notes import TreeBefore, UncommittedFiles, UnjudgedIteration
+from ralph.store.state import State
 from ralph.strict.guard import Guard, mend_progress_file
-from ralph.strict.watch import TreeAtEnd, TreeBefore
+from ralph.strict.watch import load_tree_at_end, load_tree_before, resume_shadow
 from ralph.words import timestamp
 
 
-def recover(run: Run, death: UnjudgedIteration) -> None:
-    """Undoes what nobody judged. Raises RalphError where a person has to decide, or what ralph starts with was hit."""
+def recover(run: Run, held_lock: Lock) -> None:
+    """Puts right what a dead run left, in this order.
+
+    Before it `start_run` has a plan back that is gone (`put_plan_back`), since without one there is no run. Raises
+    RalphError where a person has to decide, or where what ralph starts with was changed.
+    """
+    end_left_running(run, held_lock)  # so that nothing changes files any more
+    held_lock.write_holder(run.id, run.start.plan.name, run.start.progress_path)  # this run may be killed as well
+    files.remove_leftovers(run.file.path)  # of edits in the middle
+    death = run.state.unjudged_iteration()
+    if not death:
+        return
+    write_down_death(run, death)  # once, whatever becomes of the runs that follow
+    check_can_begin(run)  # or the rest is left to a run that can
+    run.file.read()  # brings the file back where it is gone
     try:
-        _undo(run, death)
+        compare_git_settings(run)  # before any git runs
+        before = load_tree_before(run.state)
+        guard = Guard(run, before) if before or run.state.load_note(UncommittedFiles) else None
+        if guard and before:
+            put_files_back(run, guard, before, death)  # what may not change; the rest is its task's
+        elif guard:
+            run.changes.begin()
+        put_list_back(run, before, death)  # ticks that ralph did not make
+        run.write_down_put_back(death.iteration)
+        if guard:
+            commit_what_is_ticked(run, guard)  # or the tick is taken back
+        take_back_claim(run)  # which nobody judged
     except RalphError as error:
         if error.exit_code == 4:
             run.file.edit(progress.with_block, error.message)
         raise
 
 
-def _undo(run: Run, death: UnjudgedIteration) -> None:
+def end_left_running(run: Run, held_lock: Lock) -> None:
+    """Ends what carries the mark of the lock's last holder, which has lost its ralph and its supervisor."""
+    if mark := held_lock.dead_run_mark():
+        for command in end_strays(mark, run.pace.patience):
+            run.console.complain(f"ended what the run before left running: {command}")
+        for lock in remove_orphaned_locks(held_lock.tree, held_lock.dead_run_started_at()):
+            run.console.complain(f"removed {lock}, left behind by the run before")
+
+
+def write_down_death(run: Run, death: UnjudgedIteration) -> None:
+    """Says how that iteration ended, on the screen and in the journal, unless the journal has it."""
+    found = journal.read(run.state.journal)
+    if journal.tells_of(found, death):
+        return
+    end = journal.own_end(found, death)
+    how = (
+        f"ended in iteration {death.iteration} ({end.message})" if end else f"was killed in iteration {death.iteration}"
+    )
+    run.console.complain(f"the run before {how}; its record is {death.transcript}")
+    message = end.message if end else "ralph was killed"
+    view = View(lambda _line: None)
+    view.begin().read_output(files.read_or_empty(death.transcript, 1_000_000))
+    with contextlib.suppress(OSError):  # a full disk is said where it matters
+        line = journal.unfinished_line(death, message, view.summarize_cut_iteration(message))
+        journal.append_line(run.state.journal, line)
+
+
+def compare_git_settings(run: Run) -> None:
+    """Raises RalphError where git's settings are not what they were: no git may run by them."""
+    run.git_settings.resume()
     run.git_settings.compare()
     run.git_settings.begin()
     if why := run.git_settings.block_reason:
         raise RalphError(why, 4)
-    watch = TreeBefore.load(run.state)
-    guard = Guard(run, watch) if watch or run.state.read_note("uncommitted") else None
-    if guard and watch:
-        _put_files_back(run, guard, watch, death)
-    elif guard:
-        run.changes.begin()
+
+
+def put_list_back(run: Run, before: TreeBefore | None, death: UnjudgedIteration) -> None:
+    """The task list is ralph's own, under --strict; what a person changed after the last look stays."""
     if run.start.strict and any(task.mark == "~" for task in tasks.read_tasks(death.own_word)):
-        look = TreeAtEnd.load(run.state, watch) if watch else None
+        look = load_tree_at_end(run.state, before) if before else None
         left = os.fsencode(look.progress) if look else run.read_progress() and run.file.text
         if undo_list_edits(death.own_word, left).text != left:  # else what is in it now is a person's
             mend_progress_file(run, death.own_word, "also after ralph was killed")
     elif run.start.strict and death.own_word:  # it worked on no task, or its task was put down
         undo_ticks(run, death.mode, death.own_word)
-    run.write_down_put_back(death.iteration)
-    if guard:
-        _commit_what_is_ticked(run, guard)
-    if run.read_progress().done:  # a claim that nobody judged is verified, or taken back where nothing can tell
+
+
+def take_back_claim(run: Run) -> None:
+    """A claim that nobody judged is verified, or taken back where nothing can tell."""
+    if run.read_progress().done:
         open_ones = open_tasks(run.file.last)
         if run.settings.verify and not open_ones:
             run.file.edit(progress.without_lines, "Verified")
@@ -58,9 +119,9 @@ def _undo(run: Run, death: UnjudgedIteration) -> None:
 
 def put_plan_back(state: State, plan: Path) -> bool:
     """Whether the plan is there again, where the iteration removed it in which ralph died."""
-    watch = TreeBefore.load(state)
-    shadow = watch.shadow() if watch and watch.is_strict else None
-    look = TreeAtEnd.load(state, watch) if watch else None
+    watch = load_tree_before(state)
+    shadow = resume_shadow(watch) if watch and watch.is_strict else None
+    look = load_tree_at_end(state, watch) if watch else None
     if not watch or not shadow:
         return False
     name = os.path.relpath(os.path.realpath(plan.parent) + f"/{plan.name}", watch.root)
@@ -70,24 +131,24 @@ def put_plan_back(state: State, plan: Path) -> bool:
     return True
 
 
-def _put_files_back(run: Run, guard: Guard, watch: TreeBefore, death: UnjudgedIteration) -> None:
+def put_files_back(run: Run, guard: Guard, watch: TreeBefore, death: UnjudgedIteration) -> None:
     """The tree and the repository are what they may be; what else the iteration changed is its task's."""
     is_known = guard.load_snapshot()
     if why := guard.compare_hooks():
-        run.state.write_note("guard", "")
+        run.state.remove_note(TreeBefore)
         raise RalphError(why, 4)
     run.changes.begin()
     ticked = [one.id for one in tasks.read_tasks(death.own_word) if one.id and one.done]  # by ralph's own word
     if not is_known or watch.task in ticked:  # then it had passed, and ralph died while it committed
         return
-    put_back = guard.undo_after_death(TreeAtEnd.load(run.state, watch))
+    put_back = guard.undo_after_death(load_tree_at_end(run.state, watch))
     run.write_down_put_back(death.iteration)
     if put_back:
         what = f"{'; '.join(put_back)} in the iteration in which ralph died, and is put back"
         raise RalphError(f"{what}; its settings may not have been yours", 1, fix="start it again")
 
 
-def _commit_what_is_ticked(run: Run, guard: Guard) -> None:
+def commit_what_is_ticked(run: Run, guard: Guard) -> None:
     """A tick without its commit gets it, or is taken back."""
     ticked = [one.id for one in tasks.read_tasks(run.file.text) if one.id and one.done]
     for task, why in guard.commit_left_over(ticked).items():

@@ -13,14 +13,14 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from ralph import files
 from ralph.errors import RalphError
 from ralph.git.changes import names_in, nul_terminated, touched_at
 from ralph.git.repository import Git, Repository, existing_files
+from ralph.store.notes import Snapshot
 
 _SETTINGS = {
     "HEAD": b"ref: refs/heads/none\n",
@@ -32,19 +32,6 @@ _USUAL = (0o644, 0o664, 0o755, 0o775)
 _RULES = ":(top,glob)**/.gitignore"
 _TICK_S = 0.02
 """The times of files lie up to 10 ms in the past."""
-
-
-class Snapshot(NamedTuple):
-    """How all files were at a moment, beside the index that was written then."""
-
-    at: float = 0.0
-    """When; a file that is no longer ignored, and was touched before, is nobody's change."""
-    checksum: str = ""
-    """Of the index; nothing writes it until the next snapshot is taken."""
-    left_alone: Sequence[str] = ()
-    """What was there and is not in the index: repositories, and files that cannot be read."""
-    modes: Mapping[str, int] = {}
-    """Of files whose mode says more than whether they are programs."""
 
 
 class Shadow(Git):

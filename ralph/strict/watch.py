@@ -5,103 +5,53 @@ iteration's; what changed after the second is a person's. No clock decides that.
 """
 
 import contextlib
-import json
 import shutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
 
 from ralph.errors import RalphError
-from ralph.git.repository import Place, Repository, text_of
+from ralph.git.repository import Repository, text_of
+from ralph.store.notes import TreeAtEnd, TreeBefore
 from ralph.store.state import State
-from ralph.strict.shadow import Shadow, Snapshot
+from ralph.strict.shadow import Shadow
 
-_WATCH, _LAST_LOOK = "guard", "last-look"
 INDEX_COPY, INDEX_AT_LOOK, _AT_DEATH = "index-of-project", "index-at-look", "index-at-death"
 """Beside the shadow's index: the project's when the iteration began and when all had ended, and all files then."""
 
 
-@dataclass(kw_only=True)
-class TreeBefore:
-    """How all was when an iteration began. A forged note may be believed, but nothing in it is ever run."""
+def load_tree_before(state: State) -> TreeBefore | None:
+    """How all was before the iteration in which ralph died; None where nobody watched it, or the note is not whole."""
+    death, before = state.unjudged_iteration(), state.load_note(TreeBefore)
+    return before if death and before and death.transcript.name == before.record else None
 
-    record: str = ""
-    """The name of the iteration's transcript."""
-    task: str = ""
-    is_strict: bool = False
-    only: Sequence[Sequence[str]] = ()
-    places: Sequence[str] = ()
-    """Where the parts of the repository lie; empty without one."""
-    place: Place | None = None
-    """Where HEAD was."""
-    compared: Mapping[str, str] = field(default_factory=dict)
-    """What is only compared, as it was."""
-    root: str = ""
-    folder: str = ""
-    """The shadow's."""
-    own: Sequence[str] = ()
-    protected: Collection[str] = ()
-    snapshot: Snapshot = field(default_factory=Snapshot)
-    is_settled: bool = False
-    """The agent has ended, and what it did was put right."""
 
-    def save(self, state: State) -> None:
-        """Keeps it for the next run."""
-        state.write_note(_WATCH, json.dumps(asdict(self)))
+def load_tree_at_end(state: State, before: TreeBefore) -> TreeAtEnd | None:
+    """How all was at its end; None where nobody took that look, since the supervisor was killed as well."""
+    look = state.load_note(TreeAtEnd)
+    return look if look and look.record == before.record else None
 
-    @classmethod
-    def load(cls, state: State) -> "TreeBefore | None":
-        """That of the iteration in which ralph died; None where nobody watched it, or the note is not whole."""
-        death = state.unjudged_iteration()
-        with contextlib.suppress(ValueError, TypeError):
-            watch = cls(**json.loads(state.read_note(_WATCH)))
-            watch.snapshot = Snapshot(*watch.snapshot)
-            return watch if death and death.transcript.name == watch.record else None
+
+def resume_shadow(before: TreeBefore) -> Shadow | None:
+    """The shadow that knows how all files were; None where it does not any more."""
+    shadow = Shadow(Path(before.root), Path(before.folder), before.own, before.protected)
+    with contextlib.suppress(OSError):
+        return shadow if shadow.resume(before.snapshot) else None
+    return None
+
+
+def repository_before(before: TreeBefore) -> Repository | None:
+    """The project's repository, where it lay then."""
+    if not before.places:
         return None
-
-    def shadow(self) -> Shadow | None:
-        """The shadow that knows how all files were; None where it does not any more."""
-        shadow = Shadow(Path(self.root), Path(self.folder), self.own, self.protected)
-        with contextlib.suppress(OSError):
-            return shadow if shadow.resume(self.snapshot) else None
-        return None
-
-    def repository(self) -> Repository | None:
-        """The project's, where it lay then."""
-        if not self.places:
-            return None
-        repository = Repository(self.places)
-        repository.index_copy = Path(self.folder) / INDEX_COPY
-        return repository
+    repository = Repository(before.places)
+    repository.index_copy = Path(before.folder) / INDEX_COPY
+    return repository
 
 
-@dataclass(kw_only=True)
-class TreeAtEnd:
-    """How all was when the last process of a dead run had ended."""
-
-    record: str
-    """The name of the iteration's transcript."""
-    changes: Mapping[str, bool]
-    """What the iteration had changed, each with whether it was there before."""
-    head: Sequence[str]
-    """The branch and the commit."""
-    progress: str
-    """What the progress file said."""
-    snapshot: Snapshot
-
-    @classmethod
-    def load(cls, state: State, watch: TreeBefore) -> "TreeAtEnd | None":
-        """That of this iteration; None where nobody took it, since the supervisor was killed as well."""
-        with contextlib.suppress(ValueError, TypeError):
-            look = cls(**json.loads(state.read_note(_LAST_LOOK)))
-            look.snapshot = Snapshot(*look.snapshot)
-            return look if look.record == watch.record else None
-        return None
-
-    def changed_since(self, shadow: Shadow) -> set[str]:
-        """What somebody has changed after it."""
-        later = shadow.second(_AT_DEATH)
-        return {*later.changes()} if later.resume(self.snapshot) else set()
+def changed_since_end(look: TreeAtEnd, shadow: Shadow) -> set[str]:
+    """What somebody has changed after that look."""
+    later = shadow.second(_AT_DEATH)
+    return {*later.changes()} if later.resume(look.snapshot) else set()
 
 
 @contextlib.contextmanager
@@ -117,17 +67,16 @@ def take_last_look(state: State) -> None:
 
     Once: a run that dies while it recovers from another one's death has changed nothing that is to be judged.
     """
-    watch = TreeBefore.load(state)
-    shadow = watch.shadow() if watch else None
-    if not watch or not shadow or TreeAtEnd.load(state, watch):
-        return
-    state.write_note(_LAST_LOOK, json.dumps(asdict(look_now(watch, shadow, state))))
+    watch = load_tree_before(state)
+    shadow = resume_shadow(watch) if watch else None
+    if watch and shadow and not load_tree_at_end(state, watch):
+        state.save_note(look_now(watch, shadow, state))
 
 
 def look_now(watch: TreeBefore, shadow: Shadow, state: State) -> TreeAtEnd:
     """How all is now."""
     death = state.unjudged_iteration()
-    repository = watch.repository()
+    repository = repository_before(watch)
     changes = shadow.changes() | dict.fromkeys(shadow.newly_hidden() if watch.only else (), False)
     shutil.copyfile(f"{watch.folder}/index", f"{watch.folder}/{_AT_DEATH}")
     later = shadow.second(_AT_DEATH)

@@ -12,6 +12,7 @@ from typing import Concatenate, ParamSpec
 from ralph import files
 from ralph.errors import RalphError
 from ralph.plan.progress.reading import Progress, parse
+from ralph.store.notes import UnjudgedIteration
 from ralph.store.state import State
 
 P = ParamSpec("P")
@@ -26,13 +27,17 @@ class ProgressFile:
     def __init__(self, path: Path, state: State) -> None:
         self.path, self._state = path, state
         self.say: Callable[[str], None] = print
-        death = state.unjudged_iteration()
-        self.text = death.own_word if death else b""
+        self.text = b""
         """The bytes that `read` saw last."""
         self.last = parse(self.text)
         """What they say."""
-        self._home = death.progress_path if death else ""
+        self._home = ""
         """Where it really is, once that is known."""
+
+    def resume(self, death: UnjudgedIteration | None) -> None:
+        """Knows what it said by ralph's own word when ralph died, so that `read` brings back what is lost."""
+        if death:
+            self.text, self.last, self._home = death.own_word, parse(death.own_word), death.progress_path
 
     def exists(self) -> bool:
         """Whether there is a file, be it empty. Raises RalphError when there is something else, or a loop of links."""
