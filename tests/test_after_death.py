@@ -3,6 +3,8 @@
 The supervisor outlives ralph and takes the last look. The agents here kill their ralph themselves.
 """
 
+import signal
+
 import pytest
 from ralph_driver import Project, eventually, executable, is_free
 from stories import Agent, runs, step, tries, writes
@@ -101,3 +103,23 @@ def test_a_tick_whose_commit_a_hook_refuses_is_taken_back(project: Project, agen
     run = built(project, "--max-tries", "2", code=4)
     assert "one was ticked when ralph was killed, and cannot be committed: git exited with 1: lint: no" in run.stderr
     assert (marks_of(project), subjects(project), len(agent.calls)) == (["- [!] one"], ["plan"], 2)
+
+
+@pytest.mark.parametrize("note", ["verify", "git", "guard", "iteration", "uncommitted", "last-look"])
+def test_a_kill_at_any_note_is_followed_by_one_recovery(project: Project, agent: Agent, note: str) -> None:
+    wants(project, "- [ ] one: The first\n  - verify: Run `test -e one.txt` exits 0\n")
+    work = tries(writes("one.txt", "1"), runs("sleep 0.3"))
+    agent.story(*[work] * 3)
+    options = ("--strict", "--verify", "true")
+    killed = project.start("feature.md", "build", *options)
+    there = "iteration" if note == "last-look" else note  # that one the supervisor writes, of an open iteration
+    eventually(lambda: [one for one in project.state.glob(f"ralph/*/running/{there}") if one.stat().st_size])
+    killed.signal(signal.SIGKILL)
+    killed.wait()
+    eventually(lambda: is_free(project.root))
+    run = project.build(*options)
+    died = [line for line in project.journal() if line.get("ended") == "died"]
+    assert (run.code, marks_of(project), len(subjects(project))) == (0, ["- [x] one"], 2), run.text
+    assert project.git("show", "HEAD:one.txt") == "1"
+    assert (len(died), run.text.count("the run before was killed")) in ((0, 0), (1, 1)), run.text
+    assert not project.build(*options).text, "nothing is left to recover"
