@@ -3,6 +3,7 @@
 import contextlib
 import glob
 import os
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -71,6 +72,14 @@ def replace_unchanged(path: Path, seen: bytes, data: bytes) -> bool:
         finally:
             displaced.unlink(missing_ok=True)
     return False
+
+
+def remove_folder(folder: Path) -> None:
+    """Removes a folder with all that is in it, also folders that nobody may write to, such as a cache of Go modules."""
+    for place, _, _ in os.walk(folder):
+        with contextlib.suppress(OSError):
+            os.chmod(place, 0o700)  # noqa: PTH101 - a string
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def remove_leftovers(path: Path) -> None:

@@ -13,6 +13,7 @@ from forks import PYTHON
 from ralph_driver import COMMAND, LONG, Project, Running, alive, eventually, executable, kill, leaping, marked, paced
 from stories import Agent, at_limit, hangs, init, marks, raw, runs, says, tries
 
+DATA = Path(__file__).parents[1] / "prompts"
 AGENT = """\
 prompt=$(cat)
 signal=$(printf '%s' "$prompt" | grep -o '<task-done session="ralph-[^<>]*>[^<>]*</task-done>' | tail -1)
@@ -88,7 +89,46 @@ A, B = "a: The first", "b: The second"
 B_AFTER_A = f"{B}\n  - after: a"
 
 
+ROTATES = "tr a-z n-za-m"
+GOVERNS = f"""\
+git config filter.rot.clean '{ROTATES}'; git config filter.rot.smudge '{ROTATES}'; git config filter.rot.required true
+git config user.signingKey 'a "quoted" \\\\ key'; git config clone.defaultRemoteName elsewhere
+mkdir -p .git/info; echo 'secret filter=rot' > .git/info/attributes; printf '*.log\\n.ralph\\n' > .git/info/exclude
+mkdir .ralph; sed '/^#}}$/a MY OWN TASK' {DATA}/PROMPT_task.md > .ralph/PROMPT_task.md
+echo password > secret; git add .; git commit -qm secret; chmod +x feature.md
+"""
+"""What governs work here and is in no commit: filters, attributes, rules for ignoring, templates."""
+TELLS = """\
+git config --local --list > ~/config; cat secret > ~/read; git check-ignore -v a.log > ~/ignored; echo "$*" > ~/argv
+echo "$prompt" > ~/prompt; ls -l feature.md | cut -c1-10 > ~/mode; echo more >> secret; touch a.log"""
+PLACE = ("remote.", "branch.", "clone.", "core.")
+
+
+def is_told_as_here(crew: Crew, project: Project, *args: str) -> None:
+    """The clone of an attempt has git's settings, what it ignores, hooks, template and words that there are here."""
+    executable(project.root / ".git" / "hooks" / "pre-commit", "echo ran >> ~/hooks")
+    crew.has("g: What governs", g=TELLS)
+    crew.works(*args, "--setup-copy", "feature.md", "--", "--append-system-prompt", "careful")
+    told = {path.name: path.read_text() for path in project.home.iterdir() if path.is_file()}
+    here = [one for one in project.git("config", "--local", "--list").splitlines() if not one.startswith(PLACE)]
+    there = told["config"].splitlines()
+    assert [one for one in there if one in here] == here, "elsewhere with the person's own"
+    assert "core.hookspath=.git/hooks" in there
+    assert (told["read"], told["ignored"]) == ("password\n", ".git/info/exclude:1:*.log\ta.log\n")
+    assert told["argv"].endswith("--append-system-prompt careful\n")
+    assert "MY OWN TASK" in told["prompt"]
+    assert (told["mode"], told["hooks"]) == ("-rwxr-xr-x\n", "ran\n")
+    assert project.git("show", "HEAD:secret") == "cnffjbeq\nzber\n"
+    assert (project.root / "secret").read_text() == "password\nmore\n"
+
+
 class TestIndependentTasks:
+    @pytest.mark.parametrize("way", ["here", "a runner"])
+    def test_have_clones_that_are_like_the_original(self, crew: Crew, project: Project, way: str) -> None:
+        project.does(GOVERNS)
+        runner = executable(project.home / "bin" / "runner", f'echo Welcome\nshift\nexec {shlex.join(COMMAND)} "$@"')
+        is_told_as_here(crew, project, *(("--runner", str(runner)) if way == "a runner" else ()))
+
     def test_are_tried_at_the_same_time_each_in_a_clone_of_its_own_and_land_one_by_one(
         self, crew: Crew, project: Project
     ) -> None:
@@ -215,14 +255,14 @@ class TestIndependentTasks:
 
 class TestThePersonsOwnWork:
     def test_in_the_way_is_left_alone_and_the_work_goes_to_a_branch(self, crew: Crew, project: Project) -> None:
-        project.does("mkdir .git/info; echo a.txt > .git/info/exclude; echo 'mine, and ignored here alone' > a.txt")
+        project.does("echo 'mine, and not in git' > a.txt")
         crew.has(A, B_AFTER_A, b="cat a.txt > b.txt")
         run = project.ralph(*crew.words(mode="all"))
         assert run.code == 4, run.text
         said = "git merge ralph/feature brings the work in: your own changes were in the way"
         assert f"{said}; validate looks at what is in your tree; then start it again" in run.stderr
         assert "\nIN_PROGRESS\n" in project.progress_text
-        assert (project.root / "a.txt").read_text() == "mine, and ignored here alone\n"
+        assert (project.root / "a.txt").read_text() == "mine, and not in git\n"
         assert crew.subjects() == []
         assert crew.subjects("ralph/feature") == ["a: Do a", "b: Do b"]
         project.git("commit", "--allow-empty", "-qm", "My own")
@@ -399,11 +439,13 @@ def test_a_cluster_works_on_the_tasks_and_one_whose_worker_dies_is_tried_by_anot
         running.signal(signal.SIGKILL)
         eventually(lambda: not alive(fourth))
 
+        project.does(GOVERNS)
+        is_told_as_here(crew, project, "--executor", f"dask:{address}")
         crew.has("e: The fifth")
         only_here = executable(project.home / "here" / "only-here", "true")
         env = {"PATH": f"{only_here.parent}:{project.env['PATH']}"}
         run = project.ralph(*words, "--agent", "only-here", "--max-failures", "1", env=env)
-        assert (run.code, crew.subjects()[2:]) == (1, []), run.text
+        assert (run.code, crew.subjects()[4:]) == (1, []), run.text
         assert re.search(r"^ralph: the worker tcp://\S+ has no only-here on its PATH$", run.stderr, re.MULTILINE)
     finally:
         kill(marked(project.env["TEST_MARK"]))

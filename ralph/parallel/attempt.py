@@ -9,7 +9,6 @@ import contextlib
 import json
 import os
 import shlex
-import shutil
 import socket
 import sys
 from collections.abc import Mapping, Sequence
@@ -24,6 +23,7 @@ from ralph.plan.progress import encode_text
 from ralph.process import signals
 from ralph.process.programs import MARK, call_program, foreground
 from ralph.store import journal
+from ralph.store.state import path_digest
 from ralph.words import format_duration
 
 NAME = "RALPH_ATTEMPT"
@@ -49,17 +49,24 @@ class TaskJob:
     source: str = ""
     """The repository on this machine, or nothing where `bundle` brings it."""
     bundle: str = ""
+    shallow: str = ""
+    """Where the history of a shallow repository ends, for its bundle."""
     here: str
     """The folder in which ralph is started, from the top of the working tree."""
-    files: Mapping[str, str]
-    """Files that the clone needs and no commit has, by path from the top: the plan, and what `--setup-copy` names."""
+    files: Mapping[str, tuple[int, str]]
+    """Mode and text of what the clone needs and no commit has, by path from the top of the working tree: the plan, what
+    `--setup-copy` names, git's hooks, what it ignores."""
+    templates: Mapping[str, str]
+    """Those of the person or the project, by name."""
     progress: str
     """What the progress file says."""
-    config: Sequence[str]
-    """What git's settings say there, as `name=value`: a clone has not those of its source."""
+    config: Sequence[tuple[str, str]]
+    """git's settings there, but for what says where it lies: a clone has not those of its source."""
     env: Mapping[str, str]
     words: Sequence[str]
     """What its ralph is asked."""
+    agent_words: Sequence[str] = ()
+    """What its agent is given beside that."""
     setup: str = ""
     """A shell command that makes the clone ready."""
     applies: str = ""
@@ -76,6 +83,8 @@ class Attempt:
     """What kept it from beginning, or from ending by itself."""
     records: Sequence[Mapping[str, Any]] = ()
     """Its iterations, as the journal has them."""
+    tampered: str = ""
+    """Why its ralph stopped where the agent changed what it may not, and nothing more may be done by itself."""
     passed: bool = False
     """Its ralph has ticked the task, and ended well; whatever else its files say."""
     commit: str = ""
@@ -107,7 +116,7 @@ def run_attempt() -> int:
 def run_job(job: TaskJob) -> Attempt:
     """What came of the job. Raises RalphError where it could not begin."""
     folder = files.state_home() / "crew" / job.name
-    shutil.rmtree(folder, ignore_errors=True)
+    files.remove_folder(folder)
     folder.mkdir(parents=True, mode=0o700)
     with socket.socket() as content:
         env = {name: value for name, value in os.environ.items() if name == MARK or not name.startswith("RALPH_")}
@@ -117,16 +126,15 @@ def run_job(job: TaskJob) -> Attempt:
             return _run_in_clone(job, folder, env)
         finally:
             if not job.keep:
-                shutil.rmtree(folder, ignore_errors=True)
+                files.remove_folder(folder)
 
 
 def _run_in_clone(job: TaskJob, folder: Path, env: Mapping[str, str]) -> Attempt:
     clone = _make_clone(job, folder)
     progress = folder / "PROGRESS.md"
     here = clone.root / job.here
-    for name, text in job.files.items():
-        (clone.root / name).parent.mkdir(parents=True, exist_ok=True)
-        (clone.root / name).write_bytes(encode_text(text))
+    _write_files(clone.root, job.files)
+    _write_files(folder / "prompts", {name: (0o600, text) for name, text in job.templates.items()})
     if job.setup:
         setup = [*shlex.split(env.get("RALPH_WRAP", "")), "sh", "-c", job.setup]
         done = call_program(setup, timeout_s=_SETUP_S, env=env, cwd=here)
@@ -135,6 +143,8 @@ def _run_in_clone(job: TaskJob, folder: Path, env: Mapping[str, str]) -> Attempt
             raise RalphError(f"the setup command exited with {done.code}; it has {format_duration(_SETUP_S)}")
     progress.write_bytes(encode_text(job.progress))
     words = [*job.words, "--progress-file", str(progress)]
+    if job.templates:
+        words += ["--prompts", str(folder / "prompts")]
     if job.applies:
         commit = clone.run("bundle", "unbundle", "/dev/stdin", stdin=base64.b64decode(job.applies)).decode().split()[0]
         stands_in = folder / "claude"  # of that name, so that no setting of claude's is refused
@@ -143,11 +153,15 @@ def _run_in_clone(job: TaskJob, folder: Path, env: Mapping[str, str]) -> Attempt
         words += ["--agent", shlex.quote(str(stands_in)), "--evidence", "off"]
         if "RALPH_ROLES" in env:
             words += ["--roles", "build"]
+    else:
+        words += ["--", *job.agent_words] if job.agent_words else []
     code = 130
     with contextlib.suppress(KeyboardInterrupt):  # what it came to until then is told
         code = foreground([*RALPH, *words], env=env, cwd=here)
-    lines = next(folder.glob("state/ralph/*/journal.jsonl"), folder / "none")
-    records = journal.iterations_in(journal.read(lines))
+    own = f"state/ralph/*-{path_digest(progress)}/journal.jsonl"  # the project's tests may run ralph, too
+    lines = next(folder.glob(own), folder / "none")
+    found = journal.read(lines)
+    records = journal.iterations_in(found)
     if not records:
         return Attempt(why=f"its ralph exited with {code}")
     transcript = lines.parent / "transcripts" / records[-1].transcript
@@ -156,6 +170,7 @@ def _run_in_clone(job: TaskJob, folder: Path, env: Mapping[str, str]) -> Attempt
         progress=text_of(progress),
         prompt=text_of(transcript.with_suffix(".prompt.md")),
         transcript=text_of(transcript),
+        tampered="; ".join(one.message for one in found if one.event == "run" and one.ended == "tampered"),
     )
     if code < 0:
         return replace(result, why=f"its ralph was killed by signal {-code}")
@@ -170,16 +185,40 @@ def _run_in_clone(job: TaskJob, folder: Path, env: Mapping[str, str]) -> Attempt
 
 def _make_clone(job: TaskJob, folder: Path) -> Git:
     """The clone, which cannot push anywhere."""
-    source = job.source
+    outer, clone = Git(folder, os.environ), Git(folder / "tree", os.environ)
     if job.bundle:
-        source = str(folder / "source.bundle")
-        Path(source).write_bytes(base64.b64decode(job.bundle))
-    config = [f"--config={one}" for one in job.config]
-    Git(folder, os.environ).run("clone", "--quiet", "--no-checkout", "--no-tags", *config, source, "tree")
-    clone = Git(folder / "tree", os.environ)
-    clone.run("remote", "remove", "origin")
+        outer.run("init", "--quiet", "--template=", "tree")
+        if job.shallow:
+            (clone.root / ".git" / "shallow").write_text(job.shallow)
+        clone.run("bundle", "unbundle", "/dev/stdin", stdin=base64.b64decode(job.bundle))
+    else:
+        pinned = ("-c", "protocol.file.allow=always", "-c", "clone.rejectShallow=false")
+        plain = ("--quiet", "--no-checkout", "--no-tags", "--template=", "--origin=origin")
+        outer.run(*pinned, "clone", *plain, job.source, "tree")
+        clone.run("remote", "remove", "origin")
+    with (clone.root / ".git" / "config").open("a", encoding="utf-8", errors="surrogateescape") as config:
+        config.writelines(_config_entry(key, value) for key, value in job.config)
+    _write_files(clone.root, {name: one for name, one in job.files.items() if name.startswith(".git/")})
     clone.run("checkout", "--quiet", "-B", "ralph-attempt", job.commit)
     return clone
+
+
+def _config_entry(key: str, value: str) -> str:
+    """A setting as git's files have it."""
+    section, _, rest = key.partition(".")
+    within, _, name = rest.rpartition(".")
+    marked = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+    quoted = within.replace("\\", "\\\\").replace('"', '\\"')
+    inner = f' "{quoted}"' if quoted else ""
+    return f'[{section}{inner}]\n\t{name} = "{marked}"\n'
+
+
+def _write_files(top: Path, found: Mapping[str, tuple[int, str]]) -> None:
+    for name, (mode, text) in found.items():
+        path = top / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(encode_text(text))
+        path.chmod(mode)
 
 
 def _hold_ports(content: socket.socket) -> int:

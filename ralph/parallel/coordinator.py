@@ -7,20 +7,23 @@ clones: the progress file is never in their reach, and the branch is as the gate
 import contextlib
 import os
 import re
+import shlex
+import shutil
 from collections.abc import Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import replace
+from pathlib import Path
 
 from ralph import files
 from ralph.agent.turn import Commits, Outcome
 from ralph.errors import RalphError
 from ralph.git.changes import IN_NO_OTHER
-from ralph.git.repository import Repository
+from ralph.git.repository import Repository, text_of
 from ralph.parallel.attempt import Attempt, TaskJob, pack_bundle
 from ralph.parallel.executors import DaskExecutor, LocalExecutor
 from ralph.parallel.landing import LandingBranch
 from ralph.parallel.running_task import RunningTask
-from ralph.plan import progress, tasks
+from ralph.plan import progress, prompt, tasks
 from ralph.plan.progress import encode_text
 from ralph.plan.tasks import Task, edits
 from ralph.run import evidence, notices, tasklist
@@ -36,6 +39,12 @@ from ralph.words import format_duration, join_names
 
 _MOST = 20
 """Tries at the same time on one machine."""
+_ABOUT_THE_PLACE = re.compile(
+    r"(?:remote|branch|submodule|extensions|include|includeif|clone|protocol|credential|maintenance|gc)\."
+    r"|core\.(?:bare|worktree|hookspath|repositoryformatversion|fsmonitor|sharedrepository)$|safe\."
+)
+"""git's settings that say where a repository lies, what it is connected with, or who may log in."""
+_NOT_HANDED_ON = ("history", "heartbeat_url", "prompts", "task")
 _LOOK_S = 0.5
 """Seconds between looks at the progress file while agents work: somebody may have written [!] at a task."""
 
@@ -76,6 +85,8 @@ class ParallelController(Controller):
             raise RalphError(what, fix="git switch, or git commit")
         if self._repository.ask("branch", "--list", "ralph"):
             raise RalphError(f"a branch ralph leaves no room for {self._branch.own}", fix="rename it: git branch -m")
+        if settings.runner and not shutil.which(settings.runner[0]):
+            raise RalphError(f"{settings.given['runner'].where}: there is no {settings.runner[0]}", fix="see --runner")
         if (self._tree / ".gitmodules").exists():
             raise RalphError("--jobs works in clones, which lack the submodules", fix="leave --jobs out")
         if not settings.auto_commit:
@@ -132,14 +143,17 @@ class ParallelController(Controller):
             tally = replace(run.tally, iterations=run.tally.iterations + len(self.running))
             if stop_reason(self._file.last, tally, self._settings, run.elapsed_s()):
                 break
-            task = tasks.select_next(tasks.read_tasks(self._file.text), crashes=run.tally.crashes)
+            task = tasks.select_next(tasks.read_tasks(self._file.text), self._settings.task, run.tally.crashes)
             share_usd = self._share_usd()
             if task is None or share_usd == 0:
                 break
             self._begin_task(task, share_usd)
         if self.running:
             return None
-        return self._stop or tasklist.nothing_to_begin(tasks.read_tasks(self._file.text))
+        alone, listed = self._settings.task, tasks.read_tasks(self._file.text)
+        if (task := tasks.find_task(listed, alone or "")) and task.done:
+            return Stop(Reason.ONCE)
+        return self._stop or tasklist.nothing_to_begin(listed, alone)
 
     def _share_usd(self) -> float | None:
         """What the next one may cost: an equal part of what is left and not given to those at work."""
@@ -178,36 +192,59 @@ class ParallelController(Controller):
             progress=text.decode(errors="surrogateescape"),
             config=self._git_config(),
             env=self._env() | {HANDOVER: last_handover(run.state, task.id)},
+            templates=prompt.own_templates(settings.prompts),
             words=self._attempt_arguments(task, share_usd),
+            agent_words=run.start.asked.agent_arguments,
             setup=settings.setup or "",
             keep=settings.keep_clones,
         )
         if settings.runner or settings.executor:
-            return replace(job, source="", bundle=pack_bundle(self._repository, "HEAD", "--branches"))
+            shallow = text_of(self._repository.common / "shallow")
+            return replace(job, source="", bundle=pack_bundle(self._repository, "HEAD", "--branches"), shallow=shallow)
         return job
 
-    def _files_to_bring(self) -> dict[str, str]:
-        """The files that a clone needs and no commit has, by path."""
-        start = self._run.start
-        brought = [path for path in (start.plan, start.template.resolve()) if path.is_relative_to(self._tree)]
-        brought += [self._tree / name for name in self._settings.setup_copy]
+    def _files_to_bring(self) -> dict[str, tuple[int, str]]:
+        """Mode and text of what a clone needs and no commit has, by path."""
+        repository, plan = self._repository, self._run.start.plan
+        own = self._run.top / ".ralph.env"
+        brought = {os.path.relpath(own, self._tree): own} if own.is_file() else {}
+        brought |= {os.path.relpath(plan, self._tree): plan} if plan.is_relative_to(self._tree) else {}
+        brought |= {name: self._tree / name for name in self._settings.setup_copy}
+        for name in ("info/exclude", "info/attributes"):
+            brought |= {f".git/{name}": repository.common / name} if (repository.common / name).is_file() else {}
+        hooks = [path for path in repository.hooks.rglob("*") if path.is_file() and path.suffix != ".sample"]
+        inside = not repository.hooks.is_relative_to(repository.common) and repository.hooks.is_relative_to(self._tree)
+        to = os.path.relpath(repository.hooks, self._tree) if inside else ".git/hooks"
+        brought |= {f"{to}/{path.relative_to(repository.hooks)}": path for path in hooks}
         texts = {}
-        for path in brought:
+        for name, path in brought.items():
             with files.os_errors_as_ralph_errors(path, "brought to a clone"):
-                texts[os.path.relpath(path, self._tree)] = path.read_bytes().decode(errors="surrogateescape")
+                texts[name] = path.stat().st_mode & 0o777, path.read_bytes().decode(errors="surrogateescape")
         return texts
 
-    def _git_config(self) -> list[str]:
-        """Who commits, and the project's hooks, which a clone would lack."""
-        entries = self._repository.ask("config", "-z", "--get-regexp", r"^user\.").split("\0")
-        return [f"core.hooksPath={self._repository.hooks}", *(one.replace("\n", "=", 1) for one in entries if one)]
+    def _git_config(self) -> list[tuple[str, str]]:
+        """Git's settings for a clone: on this machine those of the repository, elsewhere the person's as well."""
+        is_elsewhere = self._settings.runner or self._settings.executor
+        entries = self._repository.ask("config", "-z", *([] if is_elsewhere else ["--local"]), "--list").split("\0")
+        found = [entry.partition("\n")[::2] for entry in entries if entry]
+        config = [(key, value) for key, value in found if not _ABOUT_THE_PLACE.match(key)]
+        hooks = self._repository.hooks
+        inside = not hooks.is_relative_to(self._repository.common) and hooks.is_relative_to(self._tree)
+        return [*config, ("core.hookspath", os.path.relpath(hooks, self._tree) if inside else ".git/hooks")]
 
     def _env(self) -> dict[str, str]:
-        """The settings of an attempt, as they were said here; of some its command says otherwise."""
+        """The settings of an attempt, as they were said here; its plan, `.ralph.env` and templates say the others."""
         env = {}
+        files_of_its_own = (Source.PLAN, Source.PROJECT_FILE, Source.TEMPLATE)
+        is_elsewhere = self._settings.runner or self._settings.executor
         for field, one in self._settings.given.items():
-            if field not in ("history", "heartbeat_url") and one.source is not Source.TEMPLATE:
+            if field not in _NOT_HANDED_ON and one.source not in files_of_its_own:
                 env[one.variable] = one.text
+        program, *more = self._settings.agent
+        if "/" in program and not is_elsewhere:
+            env["RALPH_AGENT"] = shlex.join([str(Path(program).absolute()), *more])
+        if self._settings.history and not is_elsewhere:
+            env["RALPH_HISTORY"] = str(self._settings.history.resolve())
         return env
 
     def _attempt_arguments(self, task: Task, share_usd: float | None) -> list[str]:
@@ -216,7 +253,7 @@ class ParallelController(Controller):
         settings = self._settings
         plan = str(run.start.plan)
         if run.start.plan.is_relative_to(self._tree):
-            plan = os.path.relpath(plan, run.top)
+            plan = f"./{os.path.relpath(plan, run.top)}"  # whatever its name
         one_try = f"build --strict --jobs 1 --task {task.id} --max-tries {task.tries + 1} --max-failures 1"
         words = [plan, *one_try.split(), "--delay", "0", "--no-wait"]
         if share_usd is not None:
@@ -260,6 +297,8 @@ class ParallelController(Controller):
         most = self._settings.max_tries
         meanwhile = ""
         self._file.edit(trial.taken_over)
+        if trial.result.tampered and self._settings.on_tamper == "abort":
+            iteration = replace(iteration, ended=Stop(Reason.TAMPERED, f"{task.id}: {trial.result.tampered}"))
         if iteration.again or iteration.ended or iteration.turn.outcome is Outcome.FAILED:
             self.prepare_task_list()
             return iteration
@@ -316,7 +355,7 @@ class ParallelController(Controller):
         self._run.console.set_activity(f"landing {job.task}")
         here = replace(
             job,
-            name=f"{job.name}-landing",
+            name=f"{job.name}/landing",  # no task can have that folder
             commit=tip,
             source=str(self._tree),
             bundle="",

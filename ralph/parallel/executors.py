@@ -71,6 +71,8 @@ class LocalExecutor:
         program = Program(argv, env, output, prompt=given)
         try:
             ended = supervisor.run(program, hear, over, run.pace.awake)
+            if ended.unstarted:
+                return Attempt(why=f"{argv[0]} cannot be started: {ended.unstarted}")
             return _told(output.read_bytes(), ended.code, self.doing[job.task])
         finally:
             self._free.append(supervisor)
@@ -136,7 +138,7 @@ def on_worker(job: Mapping[str, Any]) -> Attempt:
 def _told(printed: bytes, code: int, message: str) -> Attempt:
     """What an attempt printed, and where it could not begin, what it said last."""
     try:
-        text = Attempt(**json.loads(printed))
+        text = Attempt(**json.loads(printed[printed.find(b'{"why": ') :]))  # a runner may greet first
     except ValueError:
         return Attempt(why=f"its attempt exited with {code}: {message}")
     return replace(text, why=f"{text.why}: {message}") if text.why and message else text

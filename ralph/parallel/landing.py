@@ -65,7 +65,8 @@ def run_cherry_pick_agent(commit: str) -> int:
         print(f"conflicts in {', '.join(names)}" if names else changes.error_text(done), file=sys.stderr)
         return 1
     message = os.fsdecode(changes.run_git("show", "-s", "--format=%B", commit, cwd=here).stdout)
-    words = re.sub(r"(?m)^Ralph-(?:Task|Role): .*\n?|\A[\w.-]+: ", "", message).strip()
+    task = re.escape("".join(re.findall(r"(?m)^Ralph-Task: (.+)", message)[-1:]))
+    words = re.sub(rf"(?m)^Ralph-(?:Task|Role): .*\n?|\A.*?\b{task}: ", "", message).strip()  # hooks prefix it
     print(f"{words}\n\n{signal}")
     return 0
 

@@ -52,6 +52,15 @@ def template_folders(prompts: Path | None) -> tuple[Path, ...]:
     return (*first, Path(".ralph"), Path.home() / ".ralph", files.data_folder("prompts"))
 
 
+def own_templates(prompts: Path | None) -> dict[str, str]:
+    """The templates that are not ralph's own, as text by name."""
+    found = dict[str, str]()
+    for place in template_folders(prompts)[:-1]:
+        for path in place.glob("*.md"):
+            found.setdefault(path.name, files.read_or_empty(path).decode(errors="surrogateescape"))
+    return found
+
+
 def available_modes(places: Sequence[Path]) -> list[str]:
     """Every mode that has a template somewhere."""
     return sorted({path.stem.removeprefix("PROMPT_") for place in places for path in place.glob("PROMPT_*.md")})

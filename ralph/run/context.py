@@ -313,7 +313,7 @@ def open_run(  # noqa: PLR0913 - what a session begins with
         pool=AgentPool(agent.choose_agents(settings, asked.agent_arguments), pace),
         changes=Changes(top, start.own_files),
         git_settings=git_settings,
-        history=settings.history.resolve() if settings.history and not start.rehearsal else None,
+        history=None if start.rehearsal or _is_attempt() or not settings.history else settings.history.resolve(),
         env=agent.agent_environment(run=run_id, tmux=temporary),
         earlier=journal.count_iterations(state.journal),
         supervisors=[begin_supervisor(f"{run_id}-{number}", at_last=lambda: None) for number in range(jobs)],

@@ -18,14 +18,19 @@ _LOOKED_AT = 100
 """After so many of them they are looked through again."""
 
 
+def path_digest(progress_path: Path) -> str:
+    """What the name of a state folder ends with: eight digits for where the progress file is."""
+    here = Path(os.path.realpath(progress_path.parent)) / progress_path.name  # not where a link of an agent's leads
+    return f"{binascii.crc32(os.fsencode(here)):08x}"
+
+
 class State:
     """The folder `<plan>-<hash of the progress file's path>` under the state home, 0700, made when first needed."""
 
     def __init__(self, name: str, progress_path: Path) -> None:
         self._progress_path = progress_path
-        here = Path(os.path.realpath(progress_path.parent)) / progress_path.name  # not where a link of an agent's leads
         plain = re.sub(r"[^\w.-]+", "_", name.encode("ascii", "replace").decode())[:40]
-        self.folder = files.state_home() / f"{plain}-{binascii.crc32(os.fsencode(here)):08x}"
+        self.folder = files.state_home() / f"{plain}-{path_digest(progress_path)}"
         self.journal = self.folder / "journal.jsonl"
         """The record of what happened."""
         self._begun: UnjudgedIteration | None = None
