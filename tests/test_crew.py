@@ -13,6 +13,8 @@ from forks import PYTHON
 from ralph_driver import COMMAND, LONG, Project, Running, alive, eventually, executable, kill, leaping, marked, paced
 from stories import Agent, at_limit, hangs, init, marks, raw, runs, says, tries
 
+from ralph.parallel.running_task import merge_lines
+
 DATA = Path(__file__).parents[1] / "prompts"
 AGENT = """\
 prompt=$(cat)
@@ -475,3 +477,30 @@ def test_any_graph_of_tasks_lands_each_once_in_a_legal_order_with_every_commit_g
     assert all(landed.index(one) < landed.index(name) for name, others in after.items() for one in others)
     for commit in project.git("rev-list", "HEAD").split():
         assert "red.txt" not in project.git("ls-tree", "--name-only", commit).split(), "green at each commit"
+
+
+FENCED = ["## Notes", "", "One:", "", "```", "an example", "```", ""]
+MERGED = [
+    (
+        "both add a block with a fence",
+        FENCED,
+        [*FENCED, "A:", "", "```", "a", "```"],
+        [*FENCED, "B:", "", "```", "  b", "```"],
+    ),
+    ("one removes what the other leaves", FENCED, [*FENCED[:2], *FENCED[3:]], FENCED),
+    ("one adds above, one below", FENCED, [*FENCED[:2], "Above", *FENCED[2:]], [*FENCED, "Below"]),
+]
+"""What both have done to a text: what was, what is, and what an agent made of it in its clone."""
+
+
+@pytest.mark.parametrize(("base", "ours", "theirs"), [row[1:] for row in MERGED], ids=[row[0] for row in MERGED])
+def test_what_two_wrote_into_the_notes_is_merged_and_blocks_stay_whole(
+    base: list[str], ours: list[str], theirs: list[str]
+) -> None:
+    texts = [[f"{line}\n".encode() for line in text] for text in (base, ours, theirs)]
+    merged = b"".join(merge_lines(*texts)).decode()
+    for text in (ours, theirs):
+        added = "\n".join(line for line in text[len(base) :])
+        assert added in merged
+    assert ("Above" in merged, "One:" in merged) == ("Above" in ours, "One:" in ours)
+    assert merged.count("```") % 2 == 0

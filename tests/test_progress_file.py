@@ -3,6 +3,7 @@
 import contextlib
 import os
 import stat
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -153,3 +154,20 @@ def test_an_edit_keeps_mode_and_owner_and_nobody_ever_sees_half_a_file(file: Pro
     after = file.path.stat()
     assert (stat.S_IMODE(after.st_mode), after.st_uid, after.st_gid) == (0o640, before.st_uid, before.st_gid)
     assert list(file.path.parent.iterdir()) == [file.path]
+
+
+def test_of_what_several_ralphs_write_at_the_same_time_nothing_is_lost(file: ProgressFile) -> None:
+    """Attempts and servers of task tools edit one file."""
+    notes = f"""
+import pathlib, sys
+from ralph.plan import progress
+from ralph.plan.progress.file import ProgressFile
+from ralph.store.state import State
+path = pathlib.Path({str(file.path)!r})
+file = ProgressFile(path, State("feature", path))
+for number in range(100):
+    file.edit(progress.with_lines, "Notes", [f"- {{sys.argv[1]}} {{number}}".encode()])
+"""
+    writers = [subprocess.Popen([sys.executable, "-c", notes, str(writer)]) for writer in range(4)]
+    assert [writer.wait(60) for writer in writers] == [0] * 4
+    assert file.path.read_bytes().count(b"\n- ") == 400

@@ -1,7 +1,10 @@
 """A task that is tried: what its attempt was given, and what came of it."""
 
+from collections import defaultdict
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 
 from ralph.agent.turn import Outcome, Turn
 from ralph.parallel.attempt import Attempt, TaskJob
@@ -50,7 +53,7 @@ class RunningTask:
     @property
     def has_messages(self) -> bool:
         """Whether its agent is told what a person wrote under Messages."""
-        return bool(_lines(encode_text(self.job.progress), "Messages"))
+        return bool(progress.message_lines(encode_text(self.job.progress)))
 
     def is_taken_back(self, text: bytes) -> bool:
         """Whether a person marked the task otherwise in this progress file, or took it out."""
@@ -58,18 +61,16 @@ class RunningTask:
         return task is None or task.mark != "~"
 
     def taken_over(self, text: bytes) -> bytes:
-        """The progress file with what the agent wrote into its sections, and without what it took out of them."""
-        was = encode_text(self.job.progress)
-        now = encode_text(self.result.progress)
+        """The progress file with what the agent changed in its own sections."""
+        was, now = encode_text(self.job.progress), encode_text(self.result.progress)
         new = text
         for title in ("Messages", "Notes", "Proposed") if now else ():
-            before = _lines(was, title)
-            after = _lines(now, title)
+            before, theirs, ours = (_section_lines(one, title) for one in (was, now, new))
             start, end = progress.section_range(new, title)
-            gone = set(before).difference(after)
-            left = [line for line in new[start:end].splitlines(keepends=True) if line.strip() not in gone]
-            new = new[:start] + b"".join(left) + new[end:]
-            new = progress.with_lines(new, title, [line for line in after if line not in before])
+            if start < end:
+                new = new[:start] + b"".join(merge_lines(before, ours, theirs)) + new[end:]
+            elif theirs != before:
+                new = progress.with_lines(new, title, b"".join(theirs).strip(b"\n").split(b"\n"))
         evidence = edits.evidence_of(self.left) if self.left else ()
         return edits.with_evidence(undo_list_edits(text, new).text, self.task.id, evidence)
 
@@ -94,7 +95,24 @@ class RunningTask:
         )
 
 
-def _lines(text: bytes, title: str) -> list[bytes]:
-    """The lines below that heading which are not blank."""
+def _section_lines(text: bytes, title: str) -> list[bytes]:
+    """The lines below that heading, each with its end."""
     start, end = progress.section_range(text, title)
-    return [line.strip() for line in text[start:end].splitlines() if line.strip()]
+    return [line if line.endswith(b"\n") else line + b"\n" for line in text[start:end].splitlines(keepends=True)]
+
+
+def merge_lines(base: Sequence[bytes], ours: Sequence[bytes], theirs: Sequence[bytes]) -> list[bytes]:
+    """Our lines with what they changed of the base: what they added stays together, what they removed goes."""
+    place_of = dict[int, int]()  # of each line of the base that we still have
+    for at, place, size in SequenceMatcher(None, base, ours, autojunk=False).get_matching_blocks():
+        place_of |= {at + number: place + number for number in range(size)}
+    added, removed = defaultdict[int, list[bytes]](list), set[int]()
+    for kind, start, end, first, last in SequenceMatcher(None, base, theirs, autojunk=False).get_opcodes():
+        if kind != "equal":
+            above = max((place + 1 for at, place in place_of.items() if at < start), default=0)
+            added[above] += theirs[first:last]
+            removed |= {place_of[at] for at in range(start, end) if at in place_of}
+    merged = list[bytes]()
+    for number, line in enumerate([*ours, b""]):
+        merged += [*added[number], *([] if number in removed else [line])]
+    return merged

@@ -5,6 +5,7 @@ import contextlib
 import fcntl
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ from ralph.words import timestamp
 
 LOCKED = 75
 """EX_TEMPFAIL of sysexits.h: try again later."""
+_TURN_S = 1.0
 _TRIES, _PAUSE_S = 20, 0.005
 """Who only looks, as `read_holder` does, has the lock for a moment, on a busy machine too; a run has it for longer."""
 
@@ -87,6 +89,16 @@ def read_holder(tree: Path) -> Holder | None:
         finally:
             os.close(fd)
     return None
+
+
+@contextlib.contextmanager
+def take_turn(path: Path) -> Iterator[None]:
+    """Around what only one ralph does at a time. It waits a second at most: another one may be suspended."""
+    with path.open("ab") as file:
+        until = time.monotonic() + _TURN_S
+        while not _locks(file.fileno(), fcntl.LOCK_EX) and time.monotonic() < until:
+            time.sleep(_PAUSE_S)
+        yield
 
 
 def _locks(fd: int, kind: int) -> bool:

@@ -101,6 +101,10 @@ class State:
         plain = re.sub(r"[^A-Za-z0-9_.-]+", "_", name)[-100:]
         return self._free("kept", time.strftime("%Y%m%d-%H%M%S"), f"-{plain}")
 
+    def edit_lock(self) -> Path:
+        """The file whose lock whoever edits the progress file takes."""
+        return Path(self._sub("running"), "edit.lock")
+
     def begin_iteration(self, run: str, mode: str, iteration: int, record: Path, before: bytes) -> None:
         """Notes that an iteration runs: a RALPH_DONE it writes is not checked before `end_iteration`.
 

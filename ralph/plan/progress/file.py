@@ -12,6 +12,7 @@ from typing import Concatenate, ParamSpec
 from ralph import files
 from ralph.errors import RalphError
 from ralph.plan.progress.reading import Progress, parse
+from ralph.process.lock import take_turn
 from ralph.store.notes import UnjudgedIteration
 from ralph.store.state import State
 
@@ -104,12 +105,12 @@ class ProgressFile:
 
         What others write meanwhile is never lost.
         """
-        for _ in range(_EDIT_TRIES):
-            self.read()
-            new = change(self.text, *more, **named)
-            if new == self.text:
-                return self.last
-            with files.os_errors_as_ralph_errors(self.path, "written"):
+        with files.os_errors_as_ralph_errors(self.path, "written"), take_turn(self._state.edit_lock()):
+            for _ in range(_EDIT_TRIES):
+                self.read()
+                new = change(self.text, *more, **named)
+                if new == self.text:
+                    return self.last
                 if files.replace_unchanged(self.path, self.text, new):
                     return self.read()
         raise RalphError(f"{self.path}: somebody keeps writing to it; ralph could not make its edit", 1)
