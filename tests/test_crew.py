@@ -276,6 +276,7 @@ class TestThePersonsOwnWork:
     def test_is_built_upon_once_it_is_committed_and_let_alone_on_another_branch(
         self, crew: Crew, project: Project
     ) -> None:
+        project.does("git config merge.autoStash true; git config merge.verifySignatures true")
         waits = "touch ~/begun-$task; meets {}; echo $task > $task.txt"
         crew.has(A, B_AFTER_A, a=waits.format("committed"), b=waits.format("switched"))
         running = project.start(*crew.words())
