@@ -279,19 +279,22 @@ class TestThePersonsOwnWork:
         project.does("git config merge.autoStash true; git config merge.verifySignatures true")
         waits = "touch ~/begun-$task; meets {}; echo $task > $task.txt"
         crew.has(A, B_AFTER_A, a=waits.format("committed"), b=waits.format("switched"))
-        running = project.start(*crew.words())
+        more = f"touch ~/more; cd {project.root}; git commit --allow-empty -qm More"
+        running = project.start(
+            *crew.words("--verify", f"case $PWD in *landing*) [ -e ~/more ] || {{ {more}; }} ;; esac")
+        )
         eventually((project.home / "begun-a").exists)
         project.does("echo mine > README.md; git add README.md; git commit -qm 'My own'; touch ~/committed")
         eventually((project.home / "begun-b").exists)
         project.does("git switch -qc other; echo more > README.md; touch ~/switched")
         assert "git merge ralph/feature brings the work in" in running.wait().text
-        assert crew.subjects() == crew.subjects("main") == ["My own", "a: Do a"]
-        assert crew.subjects("ralph/feature") == ["My own", "a: Do a", "b: Do b"]
+        assert crew.subjects() == crew.subjects("main") == ["My own", "More", "a: Do a"]
+        assert crew.subjects("ralph/feature") == ["My own", "More", "a: Do a", "b: Do b"]
         project.git("switch", "-q", "ralph/feature")
         crew.has("c: The third", c="cat b.txt >> README.md")
         assert "git merge ralph/feature-next brings the work in" in crew.works()
-        assert crew.subjects() == ["My own", "a: Do a", "b: Do b"]
-        assert crew.subjects("ralph/feature-next") == ["My own", "a: Do a", "b: Do b", "c: Do c"]
+        assert crew.subjects() == ["My own", "More", "a: Do a", "b: Do b"]
+        assert crew.subjects("ralph/feature-next") == ["My own", "More", "a: Do a", "b: Do b", "c: Do c"]
         assert (project.root / "README.md").read_text() == "more\n"
 
     def test_that_an_agent_blocked_are_tried_again_once_another_landed(self, crew: Crew, project: Project) -> None:

@@ -302,8 +302,9 @@ class ParallelController(Controller):
         if iteration.again or iteration.ended or iteration.turn.outcome is Outcome.FAILED:
             self.prepare_task_list()
             return iteration
-        tip = self._branch.tip()
-        if trial.result.passed and trial.result.commit and tip != trial.job.commit:
+        base = trial.job.commit
+        while trial.result.passed and trial.result.commit and (tip := self._branch.tip()) != base:
+            base = tip  # and the person may commit while that is checked
             meanwhile = "on top of what landed meanwhile: "
             self._apply(trial, tip)
             if stop := self._run.stop_if_interrupted():
