@@ -236,7 +236,7 @@ class TestIndependentTasks:
         run = project.build("--strict", "--jobs", "2", "--no-wait")
         assert run.code == 3, run.text
         assert project.iterations("ended") == ["limit", "ok"]
-        run = project.build("--strict", "--jobs", "2", "--max-cost", "9", command=leaping())
+        run = project.build("--strict", "--jobs", "3", "--max-cost", "9", command=leaping())
         assert run.code == 0, run.text
         assert run.text.count("waiting until") == 1, "both met the same limit"
         assert sorted(project.iterations("ended", "counted")[2:]) == [("limit", False)] * 2 + [("ok", True)] * 2
@@ -245,7 +245,7 @@ class TestIndependentTasks:
         told = sorted("; its last words: I read it all.\n" in prompt for prompt in agent.prompts[2:])
         assert told == [False, True, True, True], "also each that tries what another clone was cut short at"
         bounds = [call.argv[call.argv.index("--max-budget-usd") + 1] for call in agent.calls[2:4]]
-        assert bounds == ["4.500000"] * 2
+        assert bounds == ["4.500000"] * 2, "divided by what can be begun, of three that may"
 
     def test_begin_as_far_as_the_start_may_go_and_say_why_they_cannot(self, crew: Crew, project: Project) -> None:
         crew.has(A, B)

@@ -143,8 +143,9 @@ class ParallelController(Controller):
             tally = replace(run.tally, iterations=run.tally.iterations + len(self.running))
             if stop_reason(self._file.last, tally, self._settings, run.elapsed_s()):
                 break
-            task = tasks.select_next(tasks.read_tasks(self._file.text), self._settings.task, run.tally.crashes)
-            share_usd = self._share_usd()
+            listed, alone = tasks.read_tasks(self._file.text), self._settings.task
+            task = tasks.select_next(listed, alone, run.tally.crashes)
+            share_usd = self._share_usd(1 if alone else tasks.count_ready(listed))
             if task is None or share_usd == 0:
                 break
             self._begin_task(task, share_usd)
@@ -155,14 +156,14 @@ class ParallelController(Controller):
             return Stop(Reason.ONCE)
         return self._stop or tasklist.nothing_to_begin(listed, alone)
 
-    def _share_usd(self) -> float | None:
-        """What the next one may cost: an equal part of what is left and not given to those at work."""
+    def _share_usd(self, ready: int) -> float | None:
+        """What the next one may cost: what is left and not given to those at work, divided by what can begin now."""
         left = left_usd(self._file.last, self._run.tally, self._settings)
         if left is None:
             return None
         for trial in self.running.values():
             left -= trial.share_usd or 0.0
-        return max(0.0, round(left, 4)) / (self._settings.jobs - len(self.running))
+        return max(0.0, round(left, 4)) / max(1, min(ready, self._settings.jobs - len(self.running)))
 
     def _begin_task(self, task: Task, share_usd: float | None) -> None:
         run = self._run

@@ -177,6 +177,11 @@ def select_next(
     return min(ready, key=lambda task: (waits[task.id], *_urgency(task)), default=None)
 
 
+def count_ready(tasks: Sequence[Task]) -> int:
+    """How many could be begun now."""
+    return sum(not waits_for for _, waits_for in _to_do(tasks))
+
+
 def _urgency(task: Task) -> tuple[float, int]:
     message = (one.priority for one in (task, *task.above) if one.priority is not None)
     return next(message, math.inf), task.tries
