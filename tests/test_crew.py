@@ -279,12 +279,14 @@ class TestThePersonsOwnWork:
         project.does("git config merge.autoStash true; git config merge.verifySignatures true")
         waits = "touch ~/begun-$task; meets {}; echo $task > $task.txt"
         crew.has(A, B_AFTER_A, a=waits.format("committed"), b=waits.format("switched"))
-        more = f"touch ~/more; cd {project.root}; git commit --allow-empty -qm More"
+        more = f"touch ~/more; cd {project.root}; git commit --allow-empty -qm More; touch .git/index.lock"
         running = project.start(
             *crew.words("--verify", f"case $PWD in *landing*) [ -e ~/more ] || {{ {more}; }} ;; esac")
         )
         eventually((project.home / "begun-a").exists)
         project.does("echo mine > README.md; git add README.md; git commit -qm 'My own'; touch ~/committed")
+        eventually(lambda: "waiting for the git that holds" in running.stdout)
+        (project.root / ".git" / "index.lock").unlink()
         eventually((project.home / "begun-b").exists)
         project.does("git switch -qc other; echo more > README.md; touch ~/switched")
         assert "git merge ralph/feature brings the work in" in running.wait().text

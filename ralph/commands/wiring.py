@@ -22,7 +22,7 @@ def make_controller(run: Run) -> Controller:
     if start.strict and run.supervisors:
         from ralph.parallel.coordinator import ParallelController  # noqa: PLC0415 - 20 ms that only --jobs pays
 
-        return ParallelController(run)
+        return ParallelController(run, watching.wait_for_index)
     return (
         controller.StrictController(run, watching)
         if start.strict

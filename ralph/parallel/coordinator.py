@@ -9,7 +9,7 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import replace
 from pathlib import Path
@@ -56,8 +56,8 @@ class ParallelController(Controller):
     last: RunningTask
     """The one that was over last."""
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
+    def __init__(self, run: Run, wait_for_index: Callable[[], str]) -> None:
+        self._run, self._wait_for_index = run, wait_for_index
         self._file = run.file
         self._settings = run.settings
         repository = Repository.find_around(run.top)
@@ -331,6 +331,7 @@ class ParallelController(Controller):
         if result.commit:
             run.state.save_note(MergedTask(task=trial.task.id, commit=result.commit))
             run.live.todo = ""
+            self._wait_for_index()
             if not self._branch.advance_to(result.commit, result.bundle):
                 todo = f"git merge {self._branch.own} brings the work in: your own changes were in the way"
                 run.live.todo = todo
