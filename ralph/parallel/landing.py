@@ -13,6 +13,8 @@ from pathlib import Path
 from ralph.git import changes
 from ralph.git.repository import Repository
 
+_PATIENT = ("-c", "core.filesRefLockTimeout=10000")
+"""A branch that another git holds is waited for, for so many milliseconds."""
 _PLAIN_MERGE = ("--ff-only", "--no-overwrite-ignore", "--no-autostash", "--no-verify-signatures")
 """Whatever the person's settings say: what is not committed stays as it is, and the gates have judged the commit."""
 
@@ -45,7 +47,7 @@ class LandingBranch:
         repository.run("bundle", "unbundle", "/dev/stdin", stdin=b64decode(packed))
         own = self._at(ref)
         if repository.read_head()[0] == self.name:
-            repository.ask("merge", *_PLAIN_MERGE, "--quiet", commit)
+            repository.ask(*_PATIENT, "merge", *_PLAIN_MERGE, "--quiet", commit)
         if repository.read_head() != (self.name, commit):
             repository.run("update-ref", ref, commit)
             return False
