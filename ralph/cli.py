@@ -24,34 +24,26 @@ if TYPE_CHECKING:
 _HELP = """\
 Usage: ralph PLAN [MODE] [MAX_ITERATIONS] [OPTIONS] [-- ARGUMENTS FOR THE AGENT]
 
-Works through PLAN with a coding agent: one task an iteration, a fresh agent
-each time, until the progress file says RALPH_DONE and ralph has checked it.
-MODE is any PROMPT_<mode>.md, or all; without it the one in the progress file.
+Work through PLAN with a coding agent: one task per iteration, with a fresh
+agent each time, until RALPH_DONE is set and verified.
 
-  ralph feature.md plan     once: analyse, write the task list
-  ralph feature.md build    until done; much used:  --max-iterations N
-                            --max-time 8h  --max-cost USD  --verify COMMAND
-                            --strict  --dry-run  -q  --verbose  -C DIR
-  ralph feature.md all      plan, build, validate, until nothing is missing
-  ralph feature.md talk     to the agent, here; then it may go on
-  ralph rehearse [PLAN]     see it work, with a stand-in agent
-  ralph doctor [PLAN]       is all there that a run needs?
-  ralph status [PLAN]       how it stands
-  ralph log [PLAN [N]]      what happened; -f: what happens
-  ralph report [PLAN]       what it came to, as one HTML file
-  ralph export [PLAN]       a plan in JSON with today's statuses
-  ralph mcp [PLAN]          its tasks as tools, for any agent
-  ralph notify setup|test   tell Slack, Discord, Telegram, ... how it goes
-  ralph config commit on|off|status
-  ralph init                write ./.ralph.env, with the verify command it finds
-  ralph help settings       all options of a run;  ralph help VERB  of a verb
+Run:    ralph feature.md plan    write the task list, once
+        ralph feature.md build   work until done;  all: plan, build, validate
+        ralph feature.md talk    chat with the agent about the plan
+        common options: --max-iterations N, --max-time 8h, --max-cost USD,
+        --verify COMMAND, --strict, --dry-run, -q, --verbose, -C DIR
+Look:   ralph status [PLAN]      progress;  report: as HTML, with charts
+        ralph log [PLAN [N]]     what happened;  -f: what happens now
+        ralph export [PLAN]      tasks as JSON;  mcp: as tools for an agent
+Set up: ralph rehearse [PLAN]    watch a run with a fake agent, at no cost
+        ralph doctor [PLAN]      check the setup;  init: write ./.ralph.env
+        ralph notify setup|test  send notifications;  config commit on|off
+More:   ralph help settings      all options of a run;  help VERB: of a verb
 
-Alone on a line of the progress file: RALPH_STOP stops before the next
-iteration, RALPH_BLOCKED: why says that a person is needed, RALPH_DONE that all
-is done. Ctrl+C stops at once and leaves nothing running.
-
-Exit codes: 0 done, 1 it does not work, 2 wrong use, 3 a limit or RALPH_STOP,
-4 a person is needed, 75 another run works here; 129, 130, 143 by signal."""
+Alone on a line of the progress file: RALPH_STOP stops after the current
+iteration, RALPH_BLOCKED: why needs you, RALPH_DONE means that all is done.
+Exit codes: 0 done, 1 error, 2 wrong usage, 3 stopped early, work remains,
+4 needs you, 75 another run is active here; 129, 130, 143 by signal."""
 
 _PLACES = """Each setting may also stand, under the name in brackets, in the environment, as a line
 `RALPH_NAME: value` in the plan, in ./.ralph.env, in ~/.ralph.env, or in a prompt template; the command line wins, then
@@ -123,6 +115,8 @@ class _PlanOrVerb(click.Group):
         words, ctx.obj = args[:at], (args[at + 1 :], ctx.obj)
         if words[:1] == ["--test-notify"]:  # as ralph.sh has it
             words = ["notify", "test"]
+        if words[:1] == ["help"] and words[1:] and words[1] not in (*self.commands, "settings"):
+            raise click.UsageError(f"there is no help on {words[1]}")
         if words[:1] in ([], ["help"]) and not ctx.resilient_parsing:
             words = [*words[1:2], "--help"]
         return super().parse_args(ctx, words)
@@ -166,25 +160,25 @@ _FOLDER = _option(
 )
 _CHOICES = ("on", "off", "status", "true", "false", "yes", "no", "1", "0")
 _PROGRESS = _file("if it is not <plan>_PROGRESS.md", "--progress-file")
-_JSON = _flag("for a program", "--json", "as_json")
+_JSON = _flag("print JSON", "--json", "as_json")
 _RUN = _verb(
     "run",
     "ralph.commands.run.start_run",
     "ralph PLAN [MODE] [MAX_ITERATIONS] [OPTIONS] [-- ARGUMENTS FOR THE AGENT] works through PLAN.",
-    *options.OF_A_RUN,
-    _flag("print a line per iteration, wait and run, and no more", "-q", "--quiet"),
-    _flag("print all that the agent says, does and is told", "--verbose"),
-    _flag("print lines alone, without the live one at the bottom", "--no-spinner"),
+    _flag("print only one line per iteration, wait and run", "-q", "--quiet"),
+    _flag("print everything: prompts, messages and tool calls", "--verbose"),
+    _flag("print lines only, without the status line at the bottom", "--no-spinner"),
     _flag("print the command and the prompt, start nothing", "--dry-run"),
+    *options.OF_A_RUN,
     epilog=_PLACES,
 )
 _VERBS = [
     _verb(
         "status",
         "ralph.commands.status.print_status",
-        """How it stands: every plan of this folder in a line, or PLAN with its tasks and last iterations.
+        """Progress: one line per plan in this folder, or PLAN with its tasks and last iterations.
 
-        Exit codes: 0 done, 3 work remains, 4 a person is needed.
+        Exit codes: 0 done, 3 work remains, 4 needs you.
         """,
         _PLAN,
         _PROGRESS,
@@ -193,33 +187,33 @@ _VERBS = [
     _verb(
         "log",
         "ralph.commands.log.print_log",
-        """What happened: the iterations of PLAN, a line each; with N, or `last`, what that one said and did.
+        """What happened: one line per iteration of PLAN; with N, or `last`, what that one said and did.
 
-        A dash stands before an iteration that changed nothing.
+        A dash marks an iteration that changed nothing.
         """,
         _PLAN,
         click.Argument(["number"], required=False, metavar="[N]"),
-        _flag("what the agent printed, as it is", "--raw", "what", flag_value="raw"),
-        _flag("what it was told", "--prompt", "what", flag_value="prompt"),
-        _flag("what the next iteration is told of the last ones", "--memory", "what", flag_value="memory"),
+        _flag("the agent's output, unchanged", "--raw", "what", flag_value="raw"),
+        _flag("its prompt", "--prompt", "what", flag_value="prompt"),
+        _flag("ralph's notes on recent iterations, for the next prompt", "--memory", "what", flag_value="memory"),
         _flag("what it committed", "--diff", "what", flag_value="diff"),
         _flag("show the running iteration, and those after it, as they happen", "-f", "--follow"),
-        _flag("show all that the agent said, did and was told", "--verbose"),
+        _flag("show everything: prompts, messages and tool calls", "--verbose"),
         _PROGRESS,
     ),
     _verb(
         "report",
         "ralph.commands.report.write_report",
-        "What PLAN came to, as one HTML file with pictures: tasks, cost, tokens and time by iteration.",
+        "Summary of PLAN with charts, as one HTML file: tasks, cost, tokens and time by iteration.",
         _PLAN,
-        _file("where; `-` is the standard output", "-o", "--output"),
+        _file("output file; `-` is the standard output", "-o", "--output"),
         _flag("show it in the browser", "--open", "opens"),
         _PROGRESS,
     ),
     _verb(
         "export",
         "ralph.commands.export.print_export",
-        """The tasks of PLAN as JSON, with today's statuses; a plan in JSON is printed as it is but for those.
+        """The tasks of PLAN as JSON, with today's statuses; the rest of a plan in JSON stays unchanged.
 
         requirements is the form of requirements.json, plan that of implementation_plan.json, prd that of prd.json.
         """,
@@ -230,20 +224,20 @@ _VERBS = [
             "form",
             type=click.Choice(("requirements", "plan", "prd")),
         ),
-        _file("where; PLAN itself is brought up to date", "-o", "--output"),
+        _file("output file; PLAN itself is updated in place", "-o", "--output"),
         _PROGRESS,
     ),
     _verb(
         "rehearse",
         "ralph.commands.rehearsal.rehearsal.rehearse",
-        """Without PLAN: plans and builds a sample in a throwaway repository, with a stand-in agent: no key, no network.
+        """Without PLAN: plans and builds a sample in a throwaway repository, with a fake agent: no key, no network.
 
         With PLAN: works through it in a throwaway copy of your repository, with your prompts, settings, verify command,
         hooks, limits and channels; then says what would have happened, and what would have gone wrong. Takes MODE and
         all options of a run. Spends nothing and leaves the repository as it is. Exit code 0 or 1.
         """,
+        _flag("print everything that the fake agent says and does", "--verbose"),
         *options.OF_A_RUN,
-        _flag("print all that the stand-in says and does", "--verbose"),
     ),
     _verb(
         "doctor",
@@ -252,14 +246,14 @@ _VERBS = [
 
         With PLAN also what is its own: settings, progress file, prompts. Takes MODE and all options of a run.
         """,
-        *options.OF_A_RUN,
-        _flag("all that was looked at", "--verbose"),
+        _flag("print every check, not only one per subject", "--verbose"),
         _JSON,
+        *options.OF_A_RUN,
     ),
     _verb(
         "notify",
         "ralph.commands.config.send_test_notice",
-        "Channels that tell people how it goes: `setup` asks for their settings, `test` tries them.",
+        "Send notifications: `setup` asks for the settings of a channel, `test` sends one through each.",
         click.Argument(["what"], type=click.Choice(("setup", "test"))),
     ),
     _verb(
