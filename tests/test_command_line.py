@@ -13,14 +13,15 @@ NOT_MEANT = {
     "--max-iterations 5": "no plan is named",
     "feature.md --wait false": '"false" is no mode',
     "feature.md -1": "No such option",
-    "build feature.md": "did you mean ralph PLAN build?",
-    "stauts feature.md": "did you mean ralph status?",
-    "featur.md plan": "did you mean ralph feature.md?",
+    "build feature.md": "did you mean ralph feature.md build?",
+    "stauts feature.md": "did you mean ralph status feature.md?",
+    "featur.md plan": "did you mean ralph feature.md plan?",
     "nothing-like-it.md": "name the plan first",
     ". build": "ralph: .: ",
     "feature.md BUILD": "there are build, ",
     "feature.md -C nowhere": "nowhere",
     "config commit perhaps": "see ralph help",
+    "help nonsense": "there is no help on nonsense; see ralph help",
 }
 
 

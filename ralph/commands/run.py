@@ -64,7 +64,8 @@ def find_start(asked: Asked) -> PreparedStart:
     if not text and files.is_file(plan):
         raise RalphError(f"{plan}: has nothing in it that can be read", fix="write there what shall be done")
     if not text:
-        raise RalphError(f"{plan}: No such file", fix=options.suggest_command(asked.plan) or "name the plan first")
+        meant = options.suggest_command(asked.plan, asked.mode)
+        raise RalphError(f"{plan}: No such file", fix=meant or "name the plan first")
     name = files.plan_name(plan)
     given = sources.collect_settings(plan, asked.given)
     progress_path = _progress_path(name, given)

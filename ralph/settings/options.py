@@ -94,9 +94,11 @@ def asked(message: dict[str, Any], rest: Sequence[str], pace: "Pace | None") -> 
     return Asked(plan, mode, given, rest, pace, bool(requirements), **message)
 
 
-def suggest_command(plan: str) -> str:
-    """What is likely meant where the first word is no plan: a verb, a plan, or a mode that stands first."""
-    known = {mode: f"ralph PLAN {mode}" for mode in _modes()}
+def suggest_command(plan: str, mode: str) -> str:
+    """What was likely meant if the first word is not a plan: a verb, a plan, or a mode before its plan."""
+    second = shlex.quote(mode) if mode else ""
+    known = {one: f"ralph {second or 'PLAN'} {one}" for one in _modes()}
     root: Any = click.get_current_context().find_root().command
-    known |= {word: f"ralph {shlex.quote(word)}" for word in (*root.commands, *map(str, Path().glob("*.md")))}
+    words = (*root.commands, *map(str, Path().glob("*.md")))
+    known |= {word: f"ralph {shlex.quote(word)} {second}".rstrip() for word in words}
     return did_you_mean(plan, known)
