@@ -66,7 +66,7 @@ def test_the_smallest_rest_is_what_an_iteration_may_cost(project: Project, agent
     again = project.build(*limits)
     assert (again.code, again.text, len(agent.calls)) == (3, "", 3), "no agent, no word"
     words = project.ralph_tty("feature.md", *limits).stdout
-    assert "max-total-cost is $2.00, and the plan cost $2.00 so far; allow it more to go on" in words
+    assert "max-total-cost is $2.00, and the plan cost $2.00 so far; raise it to continue" in words
     project.progress.write_text(project.progress_text.replace("$2.0000", "5"))
     run = project.build("--max-cost", "1", "--max-total-cost", "9")
     assert run.code == 3, run.text

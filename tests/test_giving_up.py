@@ -96,6 +96,7 @@ def test_after_a_block_there_is_one_try_until_a_good_iteration(project: Project,
         run = project.ralph_tty("feature.md", "--delay", "0")
         assert (run.code, len(agent.calls)) == (code, calls), run.text
         assert "took RALPH_BLOCKED out of feature_PROGRESS.md" in run.stdout
+        assert ("fix it, then run ralph again" in run.stdout) == (code == 1)
     assert "RALPH_BLOCKED" not in project.progress_text
     project.has_tasks("one", status="RALPH_BLOCKED: which database?")
     run = project.ralph_tty("feature.md")

@@ -187,7 +187,7 @@ def test_a_terminal_that_changes_its_width_has_one_status_line_and_none_after_ct
     assert tmux.exit_code() == 130
     ended = seen(tmux).replace("\n", "").partition("  After.")[2]
     assert ended.startswith(
-        "ralph: ending the agent and what it started; ask once more and it gets no time for that"
+        "ralph: stopping the agent and what it started; ask again to kill it immediately"
         "#1 · 0/1 tasks · _ · interrupted: Ctrl+Cralph: interrupted: Ctrl+C"
     )
     assert ended.endswith(" talk$ echo code=$?=code=130=$"), "no status line is left"

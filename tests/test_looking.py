@@ -86,7 +86,7 @@ def test_each_state_has_its_word_its_reason_and_its_exit_code_from_anywhere_and_
     assert stands(project) == ("stopped", "interrupted: SIGTERM", 3)
     project.build()
     assert stands(project) == ("blocked", "which database?", 4)
-    said = "to go on, mend it, then take RALPH_BLOCKED out of feature_PROGRESS.md"
+    said = "to continue, answer or fix it, then delete RALPH_BLOCKED in feature_PROGRESS.md"
     assert said in project.ralph("status", "feature").stdout.splitlines()
     project.has_tasks("one")
     running = project.start("feature.md", "--verify", "until test -e go || grep IN_PROGRESS *S.md; do sleep 0.05; done")

@@ -139,9 +139,9 @@ def ends_at_once(start: PreparedStart, state: State, text: bytes) -> RalphError 
     fix = stop.next_move(str(path)) or f"edit {path}"
     if stop.reason is Reason.LIMIT:
         what = "goes no further"
-        fix = "allow it more to go on"
+        fix = "raise it to continue"
     elif stop.reason is Reason.DONE:
-        fix = f"take RALPH_DONE out of {path} to go on"
+        fix = f"delete RALPH_DONE in {path} to continue"
     return RalphError(f"{start.name} {what}: {stop.why}".removesuffix(": "), stop.reason.code, fix=fix, for_people=True)
 
 

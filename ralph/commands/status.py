@@ -73,7 +73,7 @@ def _whole(seen: Seen) -> list[str]:
     if seen.holder:
         lines.append(f"held by ralph since {seen.holder.since} (pid {seen.holder.pid})")
     if standing.next_move:
-        lines.append(f"to go on, {standing.next_move}")
+        lines.append(f"to continue, {standing.next_move}")
     if seen.progress:
         lines += [f"  [{task.mark}] {task.text}" for task in seen.progress.tasks]
     if rows := seen.rows[-_LAST:]:

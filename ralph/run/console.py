@@ -32,4 +32,4 @@ class Console:
     def announce_end(self, what: str) -> None:
         """Prints that ralph is ending this, which may take some seconds."""
         self.set_activity(f"ending {what}")
-        self.screen.say(f"ralph: ending {what} and what it started; ask once more and it gets no time for that")
+        self.screen.say(f"ralph: stopping {what} and what it started; ask again to kill it immediately")

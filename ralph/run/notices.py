@@ -35,9 +35,9 @@ def iteration_heading(run: Run) -> str:
     what = f"{_mode(run)} {run.start.name}"
     if run.settings.once:
         return what
-    at_most = f" of at most {run.settings.max_iterations}" if run.settings.max_iterations else ""
+    at_most = f" of {run.settings.max_iterations}" if run.settings.max_iterations else ""
     if run.earlier:
-        at_most = f" · {run.current.number - run.earlier}{at_most} in this start"
+        at_most = f" ({run.current.number - run.earlier}{at_most} in this run)"
     task = f" · {run.current.task}" if run.current.task else ""
     return f"{what} · iteration {run.current.number}{at_most} · {run.file.last.figures}{task}"
 
@@ -90,7 +90,7 @@ def end_notice(run: Run, stop: Stop) -> Notice:
         event, what = "blocked", "Blocked"
     lines = [
         stop.why and f"Reason: {shorten(stop.why, 1000)}",
-        move and f"To go on: {move}",
+        move and f"To continue: {move}",
         run.live.todo,
         run_figures(run) + (f", paid by the API key in {pays}" if pays else ""),
         "Last:" if run.live.summaries else "",
@@ -106,12 +106,13 @@ def _notice(run: Run, event: str, what: str, *lines: str) -> Notice:
 
 def last_line(run: Run, stop: Stop) -> str:
     """The last line of a run."""
-    why = f": {stop.why}" if stop.why and stop.reason.code != 1 else ""  # what does not work is said on stderr
+    what = stop.reason.label + f": {stop.why}" * bool(stop.why and stop.reason.code != 1)  # an error is on stderr
     move = stop.next_move(run.file.path.name)
-    ends = f"to go on, {move}" if move else ""
+    ends = f"to continue, {move}" if move else ""
     if stop.reason is Reason.ONCE and run.settings.once and run.settings.following:
+        what = f"{run.mode} ready in {run.file.path}"
         ends = f"next: ralph {shlex.quote(run.start.asked.plan)} {run.settings.following}"
-    return " · ".join(filter(None, [stop.reason.label + why, run_figures(run), ends, run.live.todo]))
+    return " · ".join(filter(None, [what, run_figures(run), ends, run.live.todo]))
 
 
 def run_figures(run: Run) -> str:

@@ -14,7 +14,7 @@ _NOTHING_USD = 1e-6
 """Less than this is nothing: sums of prices are not exact."""
 _RED_AT_MOST = 3
 """Attempts in a row that may fail by nothing but a verify command that was red before the first."""
-_MEND = "mend it, then take RALPH_BLOCKED out of {}"
+_MEND = "fix it, then run ralph again (from cron, first delete RALPH_BLOCKED in {})"
 
 
 class Reason(Enum):
@@ -32,16 +32,16 @@ class Reason(Enum):
     LIMIT = 3, "limit reached"
     UNFINISHED = 3, "work remains"
     """What was looked at is not done yet."""
-    STOPPED = 3, "stopped", "take RALPH_STOP out of {}"
-    BLOCKED = 4, "blocked", _MEND
+    STOPPED = 3, "stopped", "delete RALPH_STOP in {}"
+    BLOCKED = 4, "blocked", "answer or fix it, then delete RALPH_BLOCKED in {}"
     TALK = 4, "waits for you", "start it in a terminal"
     """The mode is a conversation."""
-    STUCK = 4, "stuck", "mend it, then change [!] to [ ] in {}"
+    STUCK = 4, "stuck", "fix it, then change [!] to [ ] in {}"
     """Strict: work remains, and none of it can be begun."""
     TAMPERED = 4, "tampered with", _MEND
     STALLED = 4, "no progress", _MEND
     REFUSED = 4, "done refused", _MEND
-    INTERRUPTED = 128, "interrupted", "start it again; say what to change under ## Messages, or with ralph PLAN talk"
+    INTERRUPTED = 128, "interrupted", "run it again; to change course, write under ## Messages or use ralph PLAN talk"
     """The signal's number is added."""
 
     def __init__(self, code: int, label: str, move: str = "") -> None:
@@ -65,7 +65,7 @@ class Stop(NamedTuple):
     @property
     def opens_breaker(self) -> bool:
         """Whether the circuit breaker opens: ralph writes RALPH_BLOCKED, so that no later start repeats it."""
-        return self.reason.move is _MEND and self.reason is not Reason.BLOCKED
+        return self.reason.move is _MEND
 
 
 @dataclass(kw_only=True)
