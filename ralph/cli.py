@@ -1,5 +1,6 @@
 """The command line: argv to what was asked, errors to messages and exit codes. Decides nothing else."""
 
+import codecs
 import contextlib
 import gc
 import os
@@ -50,6 +51,9 @@ _PLACES = """Each setting may also stand, under the name in brackets, in the env
 the first of these. The plan, ./.ralph.env and templates may not name the agent: it could write them."""
 
 
+_ASCII = dict(zip("·…→▸⎿✓✗−≥", "-.>>-+x->", strict=True))  # noqa: RUF001 - a minus
+
+
 def main(pace: "Pace | None" = None) -> None:
     """The `ralph` command. Another pace is for tests, where an hour takes a moment."""
     _mend_streams()
@@ -83,6 +87,13 @@ def _tell(error: RalphError) -> int:
     return error.exit_code
 
 
+def _in_ascii(error: UnicodeError) -> tuple[str, int]:
+    """What to print for characters that the encoding of stdout lacks, as many columns wide."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "".join(_ASCII.get(one, "?") for one in error.object[error.start : error.end]), error.end
+
+
 def _mend_streams() -> None:
     """With a closed stdin, stdout or stderr the next file opened would take its number; and any text can be printed."""
     for fd in (0, 1, 2):
@@ -91,7 +102,8 @@ def _mend_streams() -> None:
         except OSError:
             os.open(os.devnull, os.O_RDWR)
     # A file name or a locale must not end in a traceback.
-    sys.stdout = open(1, "w", errors="replace", closefd=False)  # noqa: SIM115 - the locale's, to the end
+    codecs.register_error("ascii", _in_ascii)
+    sys.stdout = open(1, "w", errors="ascii", closefd=False)  # noqa: SIM115 - the locale's, to the end
 
 
 def _verb(name: str, where: str, meaning: str, *params: click.Parameter, **more: Any) -> click.Command:

@@ -96,6 +96,8 @@ def test_what_needs_mending_is_said_with_the_remedy_and_hides_nothing_else(
     assert (run.code, run.stderr) == (1, "")
     assert "\nBAD  plan        feature_PROGRESS.md: Permission denied\n                 → mend that\n" in run.stdout
     assert run.stdout.splitlines()[-1] == "1 thing to mend: plan."
+    old_terminal = (*no_override, "env", "PYTHONUTF8=0", "PYTHONCOERCECLOCALE=0", "LC_ALL=C")
+    assert patient.ralph("doctor", "feature.md", prefix=old_terminal).stdout == run.stdout.replace("→", ">")
     patient.progress.unlink()
     claude = executable(patient.root.parent / "bin" / "claude", "exit 1")
     nobody = "[user]\n\tuseConfigOnly = true\n"
