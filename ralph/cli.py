@@ -1,6 +1,5 @@
 """The command line: argv to what was asked, errors to messages and exit codes. Decides nothing else."""
 
-import codecs
 import contextlib
 import gc
 import os
@@ -51,9 +50,6 @@ _PLACES = """Each setting may also stand, under the name in brackets, in the env
 the first of these. The plan, ./.ralph.env and templates may not name the agent: it could write them."""
 
 
-_ASCII = dict(zip("·…→▸⎿✓✗−≥", "-.>>-+x->", strict=True))  # noqa: RUF001 - a minus
-
-
 def main(pace: "Pace | None" = None) -> None:
     """The `ralph` command. Another pace is for tests, where an hour takes a moment."""
     _mend_streams()
@@ -87,13 +83,6 @@ def _tell(error: RalphError) -> int:
     return error.exit_code
 
 
-def _in_ascii(error: UnicodeError) -> tuple[str, int]:
-    """What to print for characters that the encoding of stdout lacks, as many columns wide."""
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
-    return "".join(_ASCII.get(one, "?") for one in error.object[error.start : error.end]), error.end
-
-
 def _mend_streams() -> None:
     """With a closed stdin, stdout or stderr the next file opened would take its number; and any text can be printed."""
     for fd in (0, 1, 2):
@@ -102,7 +91,6 @@ def _mend_streams() -> None:
         except OSError:
             os.open(os.devnull, os.O_RDWR)
     # A file name or a locale must not end in a traceback.
-    codecs.register_error("ascii", _in_ascii)
     sys.stdout = open(1, "w", errors="ascii", closefd=False)  # noqa: SIM115 - the locale's, to the end
 
 

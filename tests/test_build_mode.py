@@ -56,9 +56,10 @@ def test_a_limit_is_of_this_start_the_number_of_all_and_there_is_a_pause_between
     assert "RALPH" not in project.progress_text
     assert 600 <= project.journal()[-1]["duration_s"] < 1200, "none at the end"
     assert "ralph: build feature · iteration 2 of 2 · no tasks" in run.text
-    run = project.build("2", "--max-stalls", "off")
+    ascii_only = ("env", "PYTHONUTF8=0", "PYTHONCOERCECLOCALE=0", "LC_ALL=C")
+    run = project.build("2", "--max-stalls", "off", prefix=ascii_only)
     assert project.iterations("iteration") == [1, 2, 3, 4]
-    assert "ralph: build feature · iteration 4 (2 of 2 in this run) · no tasks" in run.text
+    assert "ralph: build feature - iteration 4 (2 of 2 in this run) - no tasks" in run.text
 
 
 FAILURES = {

@@ -1,6 +1,7 @@
 """The screen: lines that never block, never end a run, and never drive the terminal; one status line below them."""
 
 import os
+import sys
 import threading
 import time
 from collections import deque
@@ -71,7 +72,7 @@ class Screen:
         return plain(line) if whole else clip(line, LINE_LIMIT)
 
     def _put(self, fd: int, line: str) -> None:
-        data = line.encode(errors="replace") + b"\n"
+        data = line.encode(sys.stdout.encoding, "ascii") + b"\n"
         with self._changed:
             if self._bytes > _BYTES_KEPT:
                 return
@@ -96,7 +97,7 @@ class Screen:
                 status = self._status()
                 if data or status != self._drawn:
                     erase = b"\r\x1b[J" if self._drawn else b""
-                    data, self._drawn = erase + data + status.encode(errors="replace"), status
+                    data, self._drawn = erase + data + status.encode(sys.stdout.encoding, "ascii"), status
             while data:
                 try:
                     data = data[os.write(fd, data) :]

@@ -1,5 +1,6 @@
 """Text for terminals: how much fits, where it is cut, and that it cannot drive one; and whether there is a terminal."""
 
+import codecs
 import contextlib
 import os
 import sys
@@ -14,6 +15,17 @@ LINE_LIMIT = 4_000
 _NARROWEST = 8
 """Columns of a row of words, however narrow the terminal is."""
 _EMOJI = "\N{VARIATION SELECTOR-16}"
+_ASCII = dict(zip("·…→▸⎿✓✗−≥", "-.>>-+x->", strict=True))  # noqa: RUF001 - a minus
+
+
+def _in_ascii(error: UnicodeError) -> tuple[str, int]:
+    """What to print for characters that the encoding of stdout lacks, as many columns wide."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "".join(_ASCII.get(one, "?") for one in error.object[error.start : error.end]), error.end
+
+
+codecs.register_error("ascii", _in_ascii)
 
 
 @lru_cache(1_024)
