@@ -58,7 +58,7 @@ def test_what_is_right_and_what_deserves_a_word_is_said(patient: Project) -> Non
         "ok agent: claude at /…its own login pays",
         "ok settings: delay 9s (--delay)",
         "ok plan: …the first start makes it",
-        "ok rights: not wrapped",
+        "ok rights: no sandbox",
         "ok repository: …A Tester <tester@example.invalid> ->",
         "ok cron: …IS_SANDBOX=1 ralph feature.md",
         "warning settings: no limit…--max-iterations",
@@ -94,8 +94,8 @@ def test_what_needs_mending_is_said_with_the_remedy_and_hides_nothing_else(
     patient.progress.chmod(0)
     run = patient.ralph("doctor", "feature.md", prefix=no_override)
     assert (run.code, run.stderr) == (1, "")
-    assert "\nBAD  plan        feature_PROGRESS.md: Permission denied\n                 → mend that\n" in run.stdout
-    assert run.stdout.splitlines()[-1] == "1 thing to mend: plan."
+    assert "\nBAD  plan        feature_PROGRESS.md: Permission denied\n                 → fix that\n" in run.stdout
+    assert run.stdout.splitlines()[-1] == "1 problem to fix: plan."
     old_terminal = (*no_override, "env", "PYTHONUTF8=0", "PYTHONCOERCECLOCALE=0", "LC_ALL=C")
     assert patient.ralph("doctor", "feature.md", prefix=old_terminal).stdout == run.stdout.replace("→", ">")
     patient.progress.unlink()

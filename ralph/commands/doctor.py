@@ -67,7 +67,7 @@ class _Doctor:
         limits = settings.once, settings.max_iterations, settings.max_time, settings.max_cost, settings.max_total_cost
         if not any(limits):
             fix = "set --max-iterations, --max-time or --max-cost, here or as lines RALPH_MAX_TIME: 8h in the plan"
-            yield warning("no limit: nothing but done, failure or you ends a run", fix)
+            yield warning("no limits set: a run stops only when done, on failure, or by Ctrl+C", fix)
         if not settings.verify:
             yield ok("no verify command: done is what the agent and the task list say")
         elif not settings.wrap and (word := _unknown_word(settings.verify)):
@@ -109,7 +109,7 @@ class _Doctor:
     def check_rights(self) -> Iterator[_Check]:
         """Whether it runs for root, and what keeps it."""
         wrap = self.settings.wrap
-        yield ok(f"wrapped in {wrap[0]}" if wrap else "not wrapped: the agent can do all that you can")
+        yield ok(f"wrapped in {wrap[0]}" if wrap else "no sandbox: the agent can do anything you can")
         for one in self.agents:
             sandbox = one.doctor.get("sandbox")
             if sandbox and not os.geteuid() and os.environ.get(sandbox) != "1":
@@ -124,7 +124,7 @@ class _Doctor:
             return
         done = changes.run_git("status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", cwd=tree)
         if done.code:
-            yield bad(f"{tree}: {changes.error_text(done)}", "mend what git complains about")
+            yield bad(f"{tree}: {changes.error_text(done)}", "fix what git complains about")
             return
         who = changes.run_git("var", "GIT_COMMITTER_IDENT", cwd=tree)
         if who.code:
@@ -199,9 +199,9 @@ def _checks(asked: Asked) -> Iterator[_Check]:
                 yield one._replace(subject=subject)
         except RalphError as error:
             for wrong in error.problems:
-                yield bad(wrong.what, wrong.fix or "mend that", subject)
+                yield bad(wrong.what, wrong.fix or "fix that", subject)
         except OSError as error:
-            yield bad(f"{error.filename}: {error.strerror}", "mend that", subject)
+            yield bad(f"{error.filename}: {error.strerror}", "fix that", subject)
 
 
 _MARKS = {"ok": ("ok  ", "✓", "32"), "warning": ("warn", "!", "33"), "bad": ("BAD ", "✗", "31")}
@@ -223,8 +223,8 @@ def doctor(asked: Asked) -> int:
         for one in seen:
             if one.level == level and (asked.verbose or level != "ok" or one is first[one.subject]):
                 _print(one)
-    mend = f"{plural(len(wrong), 'thing')} to mend: {', '.join(wrong)}."
-    print(mend if wrong else "A run would find what it needs.")
+    found = f"{plural(len(wrong), 'problem')} to fix: {', '.join(wrong)}."
+    print(found if wrong else "A run would find what it needs.")
     return 1 if wrong else 0
 
 
