@@ -172,7 +172,6 @@ class TestIndependentTasks:
         file = 'case $prompt in *"You write the tests"*) mkdir -p tests; f=tests/$task.py;; *) f=$task.txt;; esac'
         does = {one: f"{file}; meets {other}; echo 1 > $f" for one, other in ("ab", "ba")}
         crew.has(f"{asks}\n  - [ ] a: One part\n  - [ ] b: The other", **does, p="true")
-        project.git("switch", "-qc", "ralph/other")  # below the name of ralph's own branches
         once = "case $PWD in *landing*) [ -e ~/once ] || { touch ~/once; exit 1; } ;; esac"
         crew.works("--roles", "test,build", "--setup", once, "--runner", str(runner))
         assert sorted(crew.subjects()) == ["a: Do a", "b: Do b"]
@@ -219,8 +218,11 @@ class TestIndependentTasks:
         assert [passed for _, passed in tries] == [True, False, True, True, False, False]
         assert tries[1][0] == tries[2][0] != tries[0][0]
         assert tries[3][0] != tries[4][0] == tries[5][0]
-        assert "on top of what landed meanwhile: the agent exited with 1: conflicts in README.md" in said
-        assert "on top of what landed meanwhile: the verify command" in said
+        assert (
+            "on top of what was merged meanwhile: the agent exited with 1: conflicts in README.md; the work is in refs/"
+            in said
+        )
+        assert "on top of what was merged meanwhile: the verify command" in said
         assert (len(crew.subjects()), crew.clones) == (3, [])
         assert {"a", "b"} <= set((project.root / "README.md").read_text().split())
         assert project.progress_text.count("- [!]") == 1
@@ -256,24 +258,29 @@ class TestIndependentTasks:
 
 
 class TestThePersonsOwnWork:
-    def test_in_the_way_is_left_alone_and_the_work_goes_to_a_branch(self, crew: Crew, project: Project) -> None:
-        project.does("echo 'mine, and not in git' > a.txt")
-        crew.has(A, B_AFTER_A, b="cat a.txt > b.txt")
-        run = project.ralph(*crew.words(mode="all"))
-        assert run.code == 4, run.text
-        said = "git merge ralph/feature brings the work in: your own changes were in the way"
-        assert f"{said}; validate looks at what is in your tree; then start it again" in run.stderr
-        assert "\nIN_PROGRESS\n" in project.progress_text
-        assert (project.root / "a.txt").read_text() == "mine, and not in git\n"
-        assert crew.subjects() == []
-        assert crew.subjects("ralph/feature") == ["a: Do a", "b: Do b"]
-        project.git("commit", "--allow-empty", "-qm", "My own")
-        crew.has("c: The third", c="cat b.txt > c.txt")
-        assert said in crew.works(), "what landed stays until it is merged"
-        assert crew.subjects() == ["My own"]
-        assert crew.subjects("ralph/feature") == ["a: Do a", "b: Do b", "c: Do c"]
+    def test_in_the_way_is_left_alone_and_finished_tasks_wait_for_it_without_an_agent(
+        self, crew: Crew, project: Project
+    ) -> None:
+        crew.has(A, B, a="echo a > README.md", b="meets c; echo b > b.txt")
+        project.does("echo 'mine, and not in git' > README.md")
+        running = project.start(*crew.words())
+        eventually(
+            lambda: "a is finished and waits to be merged: your changes to README.md are in the way" in running.stderr
+        )
+        (project.home / "c").touch()
+        run = running.wait()
+        said = "ralph: waits for you: your changes to README.md are in the way of 1 finished task · 1/2 tasks"
+        assert (run.code, said in run.text) == (4, True), run.text
+        assert (project.root / "README.md").read_text() == "mine, and not in git\n"
+        assert crew.subjects() == ["b: Do b"]
+        project.does("git branch -m trunk; echo mine > README.md; git add README.md; git commit -qm 'My own'")
+        crew.does(a="echo asked > ~/asked")
+        assert "conflicts in README.md" in crew.works("--max-tries", "1", code=4)
+        (kept,) = project.git("for-each-ref", "--format=%(refname)", "refs/ralph").split()
+        assert (kept in project.progress_text, project.git("show", f"{kept}:README.md")) == (True, "a\n")
+        assert not (project.home / "asked").exists()
 
-    def test_is_built_upon_once_it_is_committed_and_let_alone_on_another_branch(
+    def test_that_is_committed_is_built_upon_and_a_branch_that_is_not_checked_out_moves_alone(
         self, crew: Crew, project: Project
     ) -> None:
         project.does("git config merge.autoStash true; git config merge.verifySignatures true")
@@ -289,15 +296,24 @@ class TestThePersonsOwnWork:
         (project.root / ".git" / "index.lock").unlink()
         eventually((project.home / "begun-b").exists)
         project.does("git switch -qc other; echo more > README.md; touch ~/switched")
-        assert "git merge ralph/feature brings the work in" in running.wait().text
-        assert crew.subjects() == crew.subjects("main") == ["My own", "More", "a: Do a"]
-        assert crew.subjects("ralph/feature") == ["My own", "More", "a: Do a", "b: Do b"]
-        project.git("switch", "-q", "ralph/feature")
-        crew.has("c: The third", c="cat b.txt >> README.md")
-        assert "git merge ralph/feature-next brings the work in" in crew.works()
-        assert crew.subjects() == ["My own", "More", "a: Do a", "b: Do b"]
-        assert crew.subjects("ralph/feature-next") == ["My own", "More", "a: Do a", "b: Do b", "c: Do c"]
+        assert running.wait().code == 0
+        assert crew.subjects() == ["My own", "More", "a: Do a"]
+        assert crew.subjects("main") == ["My own", "More", "a: Do a", "b: Do b"]
         assert (project.root / "README.md").read_text() == "more\n"
+        crew.has("c: The third")
+        assert "your changes to README.md may be in the way of finished tasks" in crew.works(code=2)
+        crew.works("--allow-dirty")
+        assert crew.subjects() == ["My own", "More", "a: Do a", "c: Do c"]
+
+    def test_on_a_branch_that_goes_finished_tasks_wait_and_land_where_the_next_run_begins(
+        self, crew: Crew, project: Project
+    ) -> None:
+        crew.has(A, a=f"git -C {project.root} branch -m trunk; echo $task > a.txt")
+        assert "the branch main is gone, which is in the way of 1 finished task" in crew.works(code=4)
+        crew.does(a="echo asked > ~/asked")
+        crew.works()
+        assert (crew.subjects("trunk"), (project.home / "asked").exists()) == (["a: Do a"], False)
+        assert not project.git("for-each-ref", "refs/ralph/queue")
 
     def test_that_an_agent_blocked_are_tried_again_once_another_landed(self, crew: Crew, project: Project) -> None:
         blocks = "signal=$(echo $signal | sed s/task-done/task-blocked/g)"
@@ -389,7 +405,7 @@ def test_what_landed_when_ralph_was_killed_is_ticked_and_not_done_again(crew: Cr
         ("rm -rf .git", "", (2, "--jobs needs a git repository")),
         ("rm -rf .git; git init -q", "", (2, "--jobs lands work on a branch that has a commit")),
         ("true", "--no-auto-commit", (2, "brings work together by commits, and --no-auto-commit forbids them")),
-        ("git branch ralph", "", (2, "a branch ralph leaves no room for ralph/feature")),
+        ("echo > feature.txt; git add .", "", (2, "your changes to feature.txt may be in the way of finished tasks")),
         ("touch .gitmodules", "", (2, "clones, which lack the submodules")),
         ("true", "--jobs 21", (2, "at most 20 on one machine")),
         ("true", "--setup-copy gone", (1, "/gone: cannot be brought to a clone: No such file or directory")),

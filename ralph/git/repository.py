@@ -58,6 +58,11 @@ class Git:
             raise RalphError(f"git {arguments[0]} fails for {self.root}: {error_text(done)}", 1)
         return done.stdout
 
+    def fails(self, *arguments: str) -> str:
+        """Why git fails, in its words; empty where it does not."""
+        done = self._call(*arguments)
+        return error_text(done) if done.code else ""
+
     def list_names(self, *arguments: str) -> list[str]:
         """The names that git prints, with `-z`."""
         return names_in(self.run(*arguments))
@@ -165,7 +170,7 @@ class Repository(Git):
         kept, count = "", 0
         for one in (self.ask("rev-parse", "--verify", "--quiet", branch or "HEAD"), now[1]):
             if one not in ("", commit):
-                kept = self._keep_commit(one)
+                kept = self.keep_commit(one)
                 count = int(self.ask("rev-list", "--count", one, *([f"^{commit}"] if commit else [])) or 0)
         for one in begun:
             shutil.move(self.git_dir / one, aside(one))
@@ -211,10 +216,10 @@ class Repository(Git):
             scratch.run("read-tree", "HEAD")
             scratch.run("update-index", "--add", "--remove", "-z", "--stdin", stdin=nul_terminated(names))
             tree = scratch.ask("write-tree")
-            return self._keep_commit(scratch.ask("commit-tree", "-p", "HEAD", "-m", "ralph: thrown away", tree))
+            return self.keep_commit(scratch.ask("commit-tree", "-p", "HEAD", "-m", "ralph: thrown away", tree))
         return ""
 
-    def _keep_commit(self, commit: str) -> str:
+    def keep_commit(self, commit: str) -> str:
         """The ref that keeps this commit from now on."""
         ref = f"refs/ralph/kept/{time.strftime('%Y%m%d-%H%M%S')}-{commit[:10]}"
         self.run("update-ref", "--no-deref", ref, commit)

@@ -55,9 +55,6 @@ def advance_mode(run: Run, stop: Stop) -> bool:
     mode = run.settings.following
     if stop.reason is not Reason.DONE or run.start.asked.mode != "all" or not mode:
         return False
-    if run.live.todo:
-        run.file.edit(progress.with_status, "IN_PROGRESS")
-        raise RalphError(f"{run.live.todo}; {mode} looks at what is in your tree", 4, fix="then start it again")
     rounds = f"{run.file.last.round + 1}/{run.settings.max_rounds}"
     run.file.edit(lambda text: progress.with_mode(progress.with_status(text, "IN_PROGRESS"), mode, rounds))
     run.start.in_mode(mode).load_prompt()  # or it ends here, where its template is gone or wrong

@@ -21,7 +21,7 @@ from ralph.git.changes import IN_NO_OTHER
 from ralph.git.repository import Repository, text_of
 from ralph.parallel.attempt import Attempt, TaskJob, pack_bundle
 from ralph.parallel.executors import DaskExecutor, LocalExecutor
-from ralph.parallel.landing import LandingBranch
+from ralph.parallel.landing import TargetBranch
 from ralph.parallel.running_task import RunningTask
 from ralph.plan import progress, prompt, tasks
 from ralph.plan.progress import encode_text
@@ -35,7 +35,7 @@ from ralph.run.memory import HANDOVER, last_handover
 from ralph.run.verdict import Reason, Stop, left_usd, stop_reason
 from ralph.settings.table import Source
 from ralph.store.notes import MergedTask
-from ralph.words import format_duration, join_names
+from ralph.words import format_duration, join_names, plural
 
 _MOST = 20
 """Tries at the same time on one machine."""
@@ -45,6 +45,8 @@ _ABOUT_THE_PLACE = re.compile(
 )
 """git's settings that say where a repository lies, what it is connected with, or who may log in."""
 _NOT_HANDED_ON = ("history", "heartbeat_url", "prompts", "task")
+_ON_TOP = "/before-landing"
+"""Of the folder in which a commit is checked on top of others."""
 _LOOK_S = 0.5
 """Seconds between looks at the progress file while agents work: somebody may have written [!] at a task."""
 
@@ -65,7 +67,7 @@ class ParallelController(Controller):
             raise RalphError(f"--jobs needs a git repository, and {run.top} is in none", fix="git init, and commit")
         self._repository = repository
         self._tree = repository.root
-        self._branch = LandingBranch(repository, run.start.name)
+        self._branch = TargetBranch(repository, run.state.folder.name)
         self._check()
         self._executor = LocalExecutor(run)
         if run.settings.executor:
@@ -73,6 +75,8 @@ class ParallelController(Controller):
         self.running: dict[Future[Attempt], RunningTask] = {}
         self._stop: Stop | None = None
         """Why nothing begins any more, while others still work."""
+        self._in_the_way = ""
+        """What keeps finished tasks from being merged."""
         self._land_left_over()
 
     def _check(self) -> None:
@@ -83,8 +87,6 @@ class ParallelController(Controller):
         if not self._branch.name or not self._branch.tip():
             what = f"--jobs lands work on a branch that has a commit, and HEAD of {self._tree} is on none"
             raise RalphError(what, fix="git switch, or git commit")
-        if self._repository.ask("branch", "--list", "ralph"):
-            raise RalphError(f"a branch ralph leaves no room for {self._branch.own}", fix="rename it: git branch -m")
         if settings.runner and not shutil.which(settings.runner[0]):
             raise RalphError(f"{settings.given['runner'].where}: there is no {settings.runner[0]}", fix="see --runner")
         if (self._tree / ".gitmodules").exists():
@@ -96,8 +98,15 @@ class ParallelController(Controller):
         own = [os.path.relpath(path.resolve(), self._tree) for path in (*start.own_files, start.plan)]
         found = self._repository.list_names("status", "--porcelain", "-z", "--no-renames", IN_NO_OTHER)
         mine = [entry[3:] for entry in found if entry[3:] not in own]
+        changed = [entry[3:] for entry in found if entry[3:] in mine and not entry.startswith("??")]
+        if changed and not settings.allow_dirty:
+            what = f"your changes to {join_names(changed, 5)} may be in the way of finished tasks"
+            raise RalphError(what, fix="commit or stash them, or go on with --allow-dirty")
         if mine:
             self._run.console.complain(f"the clones lack what you have not committed: {join_names(mine)}")
+        earlier = f"ralph/{start.name}"
+        if self._repository.ask("branch", "--list", "--no-merged", "HEAD", earlier):
+            self._run.console.complain(f"{earlier} has work of an earlier run: git merge {earlier}")
 
     def lets_finish(self, stop: Stop | None) -> Stop | None:
         """Why to stop now; where others are at work, they finish first, unless a signal came."""
@@ -139,7 +148,7 @@ class ParallelController(Controller):
             if not self.running:
                 raise
             self._stop = Stop(Reason.STUCK, error.message)
-        while len(self.running) < self._settings.jobs and not self._stop:
+        while len(self.running) < self._settings.jobs and not (self._stop or self._in_the_way):
             tally = replace(run.tally, iterations=run.tally.iterations + len(self.running))
             if stop_reason(self._file.last, tally, self._settings, run.elapsed_s()):
                 break
@@ -151,6 +160,9 @@ class ParallelController(Controller):
             self._begin_task(task, share_usd)
         if self.running:
             return None
+        if self._in_the_way:
+            count = plural(len(self._branch.queued()), "finished task")
+            return Stop(Reason.QUEUED, f"{self._in_the_way} in the way of {count}")
         alone, listed = self._settings.task, tasks.read_tasks(self._file.text)
         if (task := tasks.find_task(listed, alone or "")) and task.done:
             return Stop(Reason.ONCE)
@@ -174,7 +186,11 @@ class ParallelController(Controller):
         self._file.edit(edits.with_mark, "~", task.id)
         run.screen.remark(f"ralph: {task.id} begins: {task.text}")
         trial = RunningTask(job=job, task=task, began=run.pace.running(), share_usd=share_usd)
-        self.running[self._executor.submit(job)] = trial
+        if task.id in self._branch.queued():  # checked on an older tip; no agent is asked again
+            trial.job = self._on_top(job, self._branch.pack_queued(task.id))
+            self.running[LocalExecutor.submit(self._executor, trial.job)] = trial
+        else:
+            self.running[self._executor.submit(job)] = trial
 
     def _task_job(self, task: Task, share_usd: float | None) -> TaskJob:
         run = self._run
@@ -300,43 +316,55 @@ class ParallelController(Controller):
         self._file.edit(trial.taken_over)
         if trial.result.tampered and self._settings.on_tamper == "abort":
             iteration = replace(iteration, ended=Stop(Reason.TAMPERED, f"{task.id}: {trial.result.tampered}"))
-        if iteration.again or iteration.ended or iteration.turn.outcome is Outcome.FAILED:
+        was_applied = bool(trial.job.applies and trial.result.records)
+        if iteration.again or iteration.ended or (iteration.turn.outcome is Outcome.FAILED and not was_applied):
             self.prepare_task_list()
             return iteration
+        passed = self._branch.queued().get(task.id, "")
+        self._branch.take_from_queue(task.id)
+        if trial.result.passed and trial.result.commit:
+            passed = trial.result.commit
+            self._branch.fetch(trial.result.bundle)
         base = trial.job.commit
-        while trial.result.passed and trial.result.commit and (tip := self._branch.tip()) != base:
+        while trial.result.passed and trial.result.commit and (tip := self._branch.tip()) not in (base, ""):
             base = tip  # and the person may commit while that is checked
-            meanwhile = "on top of what landed meanwhile: "
+            meanwhile = "on top of what was merged meanwhile: "
             self._apply(trial, tip)
             if stop := self._run.stop_if_interrupted():
+                self._branch.put_into_queue(task.id, passed)
                 return replace(iteration, ended=stop)
         self._file.read()  # that may have taken minutes
         if trial.is_taken_back(self._file.text):
             return replace(iteration, failed=f"{task.id} was taken back while it was tried", may_retry=True, moved=True)
         if trial.result.passed:
-            return self._land(iteration, trial)
+            return self._land(iteration, trial, base)
         blocked = trial.blocked
         if blocked is not None:
             self._file.edit(edits.with_mark, "!", task.id, note="blocked", why=blocked)
             return replace(iteration, failed=f"{task.id} is blocked: {blocked}", may_retry=True)
         why = meanwhile + (re.sub(r"^.*?, try \d+: ", "", trial.turn().why) or "it came to nothing")
+        why += f"; the work is in {self._repository.keep_commit(passed)}" if passed else ""
         self._file.edit(edits.with_failure, task.id, why, most)
         return replace(iteration, failed=f"{task.id}, try {task.tries + 1}: {why}", may_retry=task.has_more_tries(most))
 
-    def _land(self, iteration: Iteration, trial: RunningTask) -> Iteration:
-        """The branch gets the commit, if there is one, and the task its tick."""
+    def _land(self, iteration: Iteration, trial: RunningTask, tip: str) -> Iteration:
+        """The branch gets the commit, if there is one, and the task its tick; else it is queued for the next run."""
         run = self._run
-        result = trial.result
-        commits = Commits()
-        if result.commit:
-            run.state.save_note(MergedTask(task=trial.task.id, commit=result.commit))
-            run.live.todo = ""
+        commit, commits = trial.result.commit, Commits()
+        if commit:
+            run.state.save_note(MergedTask(task=trial.task.id, commit=commit))
             self._wait_for_index()
-            if not self._branch.advance_to(result.commit, result.bundle):
-                todo = f"git merge {self._branch.own} brings the work in: your own changes were in the way"
-                run.live.todo = todo
-                run.console.complain(todo, once="branch")
-            commits = self._repository.commit_stats(result.commit)[0]
+            self._branch.fetch(trial.result.bundle)
+            failed = self._branch.advance(commit, tip)
+            if failed:
+                self._branch.put_into_queue(trial.task.id, commit)
+                run.state.remove_note(MergedTask)
+                self.prepare_task_list()
+                if self._branch.tip() in (tip, ""):  # else a person committed at that moment, and it is checked on that
+                    self._in_the_way = failed
+                    run.console.complain(f"{trial.task.id} is finished and waits to be merged: {failed} in the way")
+                return replace(iteration, moved=True)
+            commits = self._repository.commit_stats(commit)[0]
         self._file.edit(edits.with_task_done, trial.task.id)
         self.prepare_task_list()
         run.state.remove_note(MergedTask)
@@ -354,20 +382,17 @@ class ParallelController(Controller):
 
     def _apply(self, trial: RunningTask, tip: str) -> None:
         """The trial's result is from now on that of its commit on top of this one, where all is checked once more."""
-        job = trial.job
-        self._run.console.set_activity(f"landing {job.task}")
-        here = replace(
-            job,
-            name=f"{job.name}/landing",  # no task can have that folder
-            commit=tip,
-            source=str(self._tree),
-            bundle="",
-            applies=trial.result.bundle,
-        )
+        self._run.console.set_activity(f"merging {trial.task.id}")
+        here = replace(self._on_top(trial.job, trial.result.bundle), commit=tip)
         for _ in range(3):  # a registry may be down that the setup needs
             trial.ends(LocalExecutor.submit(self._executor, here))  # on this machine, as it is small
             if trial.result.records or self._run.stop_if_interrupted():
                 break
+
+    def _on_top(self, job: TaskJob, packed: str) -> TaskJob:
+        """A job that applies a commit, in place of an agent's work; on this machine, as it is small."""
+        name = job.name.removesuffix(_ON_TOP) + _ON_TOP  # no task can have that folder
+        return replace(job, name=name, source=str(self._tree), bundle="", applies=packed)
 
     def _land_left_over(self) -> None:
         """What a run that was killed had landed and not ticked yet."""

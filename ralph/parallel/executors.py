@@ -114,7 +114,9 @@ class DaskExecutor(LocalExecutor):
 
     def cancel(self, task: str) -> None:
         """Nobody waits for the attempt of this task any more: its worker ends it."""
-        self._futures[task].cancel()
+        if future := self._futures.get(task):
+            future.cancel()
+        super().cancel(task)
 
     def close(self) -> None:
         """Has the workers end what they do."""

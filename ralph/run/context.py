@@ -74,8 +74,6 @@ class LiveState:
     """The mode that the progress file named when ralph read it last; empty for none."""
     is_switched: bool = False
     """The mode is not the one that this run began with."""
-    todo: str = ""
-    """What is left for the person, in a line."""
     summaries: deque[str] = field(default_factory=lambda: deque(maxlen=5))
     """The lines of the last iterations."""
     put_back: dict[str, int] = field(default_factory=dict)

@@ -91,7 +91,6 @@ def end_notice(run: Run, stop: Stop) -> Notice:
     lines = [
         stop.why and f"Reason: {shorten(stop.why, 1000)}",
         move and f"To continue: {move}",
-        run.live.todo,
         run_figures(run) + (f", paid by the API key in {pays}" if pays else ""),
         "Last:" if run.live.summaries else "",
     ]
@@ -112,7 +111,7 @@ def last_line(run: Run, stop: Stop) -> str:
     if stop.reason is Reason.ONCE and run.settings.once and run.settings.following:
         what = f"{run.mode} ready in {run.file.path}"
         ends = f"next: ralph {shlex.quote(run.start.asked.plan)} {run.settings.following}"
-    return " · ".join(filter(None, [what, run_figures(run), ends, run.live.todo]))
+    return " · ".join(filter(None, [what, run_figures(run), ends]))
 
 
 def run_figures(run: Run) -> str:

@@ -38,6 +38,8 @@ class Reason(Enum):
     """The mode is a conversation."""
     STUCK = 4, "stuck", "fix it, then change [!] to [ ] in {}"
     """Strict: work remains, and none of it can be begun."""
+    QUEUED = 4, "waits for you", "commit, stash or remove them, then run it again"
+    """Finished tasks cannot be merged."""
     TAMPERED = 4, "tampered with", _MEND
     STALLED = 4, "no progress", _MEND
     REFUSED = 4, "done refused", _MEND

@@ -136,6 +136,7 @@ class Settings:
     setup_copy: tuple[str, ...] = _list(
         "ignored files that a clone needs, such as .env; may be repeated", parse=values.words, needs="jobs"
     )
+    allow_dirty: bool = _flag("begin though tracked files have changes that are not committed", "false", needs="jobs")
     keep_clones: bool = _flag("leave the clones there, for looking", "false", needs="jobs")
     runner: tuple[str, ...] | None = _command("a command in front of each try, such as 'srun -N1'", needs="jobs")
     executor: str | None = _url("a Dask cluster for the tries, dask://HOST:8786", sources=PRIVATE, needs="jobs")
