@@ -15,7 +15,8 @@ from ralph.words import timestamp
 
 LOCKED = 75
 """EX_TEMPFAIL of sysexits.h: try again later."""
-_TURN_S = 1.0
+_TURN_S = 30.0
+"""A turn takes milliseconds; on a busy machine many of them, of several ralphs, come first."""
 _TRIES, _PAUSE_S = 20, 0.005
 """Who only looks, as `read_holder` does, has the lock for a moment, on a busy machine too; a run has it for longer."""
 
@@ -93,7 +94,7 @@ def read_holder(tree: Path) -> Holder | None:
 
 @contextlib.contextmanager
 def take_turn(path: Path) -> Iterator[None]:
-    """Around what only one ralph does at a time. It waits a second at most: another one may be suspended."""
+    """Around what only one ralph does at a time. It waits for 30 s at most: another one may be suspended."""
     with path.open("ab") as file:
         until = time.monotonic() + _TURN_S
         while not _locks(file.fileno(), fcntl.LOCK_EX) and time.monotonic() < until:
