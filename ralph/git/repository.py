@@ -63,6 +63,12 @@ class Git:
         done = self._call(*arguments)
         return error_text(done) if done.code else ""
 
+    def merge_trees(self, ours: str, theirs: str) -> tuple[str, list[str]]:
+        """The tree that merging two commits makes, and the files that conflict; neither where git cannot say."""
+        done = self._call("merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", ours, theirs)
+        tree, *names = names_in(done.stdout) if done.code in (0, 1) else [""]
+        return ("" if done.code else tree), names
+
     def list_names(self, *arguments: str) -> list[str]:
         """The names that git prints, with `-z`."""
         return names_in(self.run(*arguments))

@@ -203,7 +203,7 @@ def _write_down(run: Run, iteration: Iteration, message: str) -> None:
     line = run.write_journal(
         "iteration",
         round=iteration.before.round,  # what follows may stand in the file by now
-        success=not bad and (iteration.passed or not run.current.task),
+        success=not bad and (iteration.passed or iteration.is_queued or not run.current.task),
         message=failed or turn.why or words,
         requirement_id=run.current.task or None,
         said=words,
@@ -211,7 +211,8 @@ def _write_down(run: Run, iteration: Iteration, message: str) -> None:
         summary=shorten(message, 500),
         ended=turn.outcome.name.lower(),
         until=turn.resets_at or 0,
-        counted=not iteration.again,
+        counted=not (iteration.again or iteration.is_merge),
+        merge="queued" if iteration.is_queued else "checked" if iteration.is_merge else "",
         refused=bool(iteration.refused),
         duration_s=round(turn.took_s, 3),
         waited_s=round(run.tally.unrecorded_wait_s, 3),
@@ -260,7 +261,7 @@ def pause_or_wait(run: Run, iteration: Iteration) -> Stop | None:
         return _wait_it_out(run, iteration.turn)
     every = run.settings.notify_frequency
     count = run.tally.iterations
-    if every is not None and (count == 1 or count % every == 0):
+    if every is not None and not iteration.is_merge and (count == 1 or count % every == 0):
         run.outbox.send(notices.progress_notice(run, iteration))
     if not run.controller.is_parallel:
         pause_between(run)
@@ -304,11 +305,17 @@ def _wait_it_out(run: Run, turn: Turn) -> Stop | None:
     if turn.outcome is Outcome.LIMIT and run.tally.repeats == 1:
         run.outbox.send(notices.waiting_notice(run, waiting, turn.why))
     run.console.set_activity(f"until {format_moment(until, now)}: {turn.outcome.value}", seconds)
+    if not run.controller.goes_on_until(until):
+        wait_out(run, seconds)
+    return None
+
+
+def wait_out(run: Run, seconds: float) -> None:
+    """Waits that long for a limit or trouble to pass, or until somebody writes what ends the run."""
     waited_s = _sleep(run, seconds)
     run.tally.unrecorded_wait_s += waited_s
     run.tally.last_wait_ended_at = run.pace.running()
     run.tally.waited_s += waited_s
-    return None
 
 
 def _wait_is_pointless(run: Run) -> bool:

@@ -148,7 +148,8 @@ def _run_in_clone(job: TaskJob, folder: Path, env: Mapping[str, str]) -> Attempt
     if job.applies:
         commit = clone.run("bundle", "unbundle", "/dev/stdin", stdin=base64.b64decode(job.applies)).decode().split()[0]
         stands_in = folder / "claude"  # of that name, so that no setting of claude's is refused
-        stands_in.write_text(f"#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m ralph.parallel.landing {commit}\n")
+        cherry_pick = shlex.join([sys.executable, "-P", "-m", "ralph.parallel.cherry_pick", commit])
+        stands_in.write_text(f"#!/bin/sh\nexec {cherry_pick}\n")
         stands_in.chmod(0o700)
         words += ["--agent", shlex.quote(str(stands_in)), "--evidence", "off"]
         if "RALPH_ROLES" in env:

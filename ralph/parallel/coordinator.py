@@ -1,4 +1,4 @@
-"""The coordinator: begins tries of independent tasks at the same time, and lands what they come to, one by one.
+"""The coordinator: begins attempts of independent tasks at the same time, and merges what passed, one by one.
 
 It is a run as any other, the only one with the lock, the progress file, the journal and the notices. Its agents work in
 clones: the progress file is never in their reach, and the branch is as the gates have seen it at each commit.
@@ -15,20 +15,22 @@ from dataclasses import replace
 from pathlib import Path
 
 from ralph import files
-from ralph.agent.turn import Commits, Outcome
+from ralph.agent.turn import Commits, Outcome, Turn
 from ralph.errors import RalphError
 from ralph.git.changes import IN_NO_OTHER
 from ralph.git.repository import Repository, text_of
+from ralph.loop.iteration import wait_out
 from ralph.parallel.attempt import Attempt, TaskJob, pack_bundle
 from ralph.parallel.executors import DaskExecutor, LocalExecutor
-from ralph.parallel.landing import TargetBranch
-from ralph.parallel.running_task import RunningTask
+from ralph.parallel.merge_queue import MergeQueue, QueuedTask
+from ralph.parallel.running_task import RunningTask, result_of, turn_of, why_failed
+from ralph.parallel.target_branch import TargetBranch
 from ralph.plan import progress, prompt, tasks
 from ralph.plan.progress import encode_text
 from ralph.plan.tasks import Task, edits
 from ralph.run import evidence, notices, tasklist
 from ralph.run.claims import check_done_claim
-from ralph.run.context import CurrentIteration, Run
+from ralph.run.context import CurrentIteration, Run, merge_window
 from ralph.run.controllers import Controller
 from ralph.run.judge import Iteration, TurnFindings
 from ralph.run.memory import HANDOVER, last_handover
@@ -46,7 +48,7 @@ _ABOUT_THE_PLACE = re.compile(
 """git's settings that say where a repository lies, what it is connected with, or who may log in."""
 _NOT_HANDED_ON = ("history", "heartbeat_url", "prompts", "task")
 _ON_TOP = "/before-landing"
-"""Of the folder in which a commit is checked on top of others."""
+"""Of the folder in which a commit is checked on top of others; no task can have that one."""
 _LOOK_S = 0.5
 """Seconds between looks at the progress file while agents work: somebody may have written [!] at a task."""
 
@@ -56,7 +58,7 @@ class ParallelController(Controller):
 
     picks_tasks = is_parallel = True
     last: RunningTask
-    """The one that was over last."""
+    """The one that the iteration is about."""
 
     def __init__(self, run: Run, wait_for_index: Callable[[], str]) -> None:
         self._run, self._wait_for_index = run, wait_for_index
@@ -68,16 +70,23 @@ class ParallelController(Controller):
         self._repository = repository
         self._tree = repository.root
         self._branch = TargetBranch(repository, run.state.folder.name)
+        self._is_elsewhere = bool(run.settings.runner or run.settings.executor)
         self._check()
         self._executor = LocalExecutor(run)
         if run.settings.executor:
             self._executor = DaskExecutor(run, run.settings.executor)
         self.running: dict[Future[Attempt], RunningTask] = {}
+        window = merge_window(run.settings)
+        self.queue = MergeQueue(self._branch, window, self._begin_check, self._executor.cancel)
+        self._merging: QueuedTask | None = None
+        """What the iteration merges, where it is about one that waited."""
+        self._begins_at = 0.0
+        """No agent begins before that, in seconds since 1970: all are at their limit."""
         self._stop: Stop | None = None
         """Why nothing begins any more, while others still work."""
         self._in_the_way = ""
         """What keeps finished tasks from being merged."""
-        self._land_left_over()
+        self._tick_merged()
 
     def _check(self) -> None:
         """Raises RalphError where clones would not do, and says what they lack."""
@@ -109,16 +118,23 @@ class ParallelController(Controller):
             self._run.console.complain(f"{earlier} has work of an earlier run: git merge {earlier}")
 
     def lets_finish(self, stop: Stop | None) -> Stop | None:
-        """Why to stop now; where others are at work, they finish first, unless a signal came."""
-        if stop is None or stop.reason is Reason.INTERRUPTED or not self.running:
+        """Why to stop now; None where others are at work, which finish first, or end where a signal came."""
+        if stop is None or not self.is_busy:
             return stop
         self._stop = stop
         return None
 
     @property
     def is_busy(self) -> bool:
-        """Whether agents are at work between two iterations."""
-        return bool(self.running)
+        """Whether agents are at work between two iterations, or commits wait that can be merged."""
+        can_merge = self.queue.entries and not (self._in_the_way or self._run.stop_if_interrupted())
+        return bool(self.running or can_merge)
+
+    def goes_on_until(self, until: float) -> bool:
+        """Begins no agent before that moment; what is at work goes on, and what passed is merged."""
+        self._begins_at = until
+        self._run.tally.last_wait_ended_at = self._run.pace.running() + until - self._run.pace.now()
+        return True
 
     @property
     def last_began_at(self) -> float:
@@ -133,24 +149,51 @@ class ParallelController(Controller):
         for trial in list(self.running.values()):  # another thread asks
             doing = self._executor.doing.get(trial.task.id) or "at work"
             lines.append(f"{trial.task.id} · {format_duration(now - trial.began)} · {doing}")
+        for entry in list(self.queue.entries):
+            doing = "checked on top of what was merged" if entry.check else "waits to be merged"
+            lines.append(f"{entry.tried.task.id} · {doing}")
         return lines
 
     def prepare_task_list(self) -> None:
         """The file has an id for each task, what is done in all its parts is ticked, and only these are in progress."""
-        self._file.edit(edits.with_tidy_list, *[trial.task.id for trial in self.running.values()])
+        self._file.edit(edits.with_tidy_list, *[trial.task.id for trial in self._in_progress()])
+
+    def _in_progress(self) -> list[RunningTask]:
+        return [*self.running.values(), *(entry.tried for entry in self.queue.entries)]
 
     def choose_next(self) -> Stop | None:
-        """Begins as many tasks as may be tried at once; a Stop when none is being tried and none can be begun."""
+        """Begins as many tasks as may be tried at once; a Stop when none is in progress and none can be begun."""
         run = self._run
         try:
             tasklist.validate_list(self._file.text, self._file.path.name, self._settings)
         except RalphError as error:  # a person's edit, it may be half of one
-            if not self.running:
+            if not self.is_busy:
                 raise
             self._stop = Stop(Reason.STUCK, error.message)
+        self._begin_tasks()
+        if not self.is_busy and not self._stop and (rest_s := self._begins_at - run.pace.now()) > 0:
+            wait_out(run, rest_s)
+            self._begins_at = 0.0  # or somebody wrote what ends the wait, and the run
+            if stop := run.stop_reason():
+                return stop
+            self._begin_tasks()
+        if self.is_busy:
+            return None
+        if self._in_the_way:
+            count = plural(len(self.queue.entries), "finished task")
+            return Stop(Reason.QUEUED, f"{self._in_the_way} in the way of {count}")
+        alone, listed = self._settings.task, tasks.read_tasks(self._file.text)
+        if (task := tasks.find_task(listed, alone or "")) and task.done:
+            return Stop(Reason.ONCE)
+        return self._stop or tasklist.nothing_to_begin(listed, alone)
+
+    def _begin_tasks(self) -> None:
+        """Begins what can begin now."""
+        run = self._run
         while len(self.running) < self._settings.jobs and not (self._stop or self._in_the_way):
             tally = replace(run.tally, iterations=run.tally.iterations + len(self.running))
-            if stop_reason(self._file.last, tally, self._settings, run.elapsed_s()):
+            is_over = stop_reason(self._file.last, tally, self._settings, run.elapsed_s())
+            if is_over or run.stop_if_interrupted() or run.pace.now() < self._begins_at:
                 break
             listed, alone = tasks.read_tasks(self._file.text), self._settings.task
             task = tasks.select_next(listed, alone, run.tally.crashes)
@@ -158,15 +201,6 @@ class ParallelController(Controller):
             if task is None or share_usd == 0:
                 break
             self._begin_task(task, share_usd)
-        if self.running:
-            return None
-        if self._in_the_way:
-            count = plural(len(self._branch.queued()), "finished task")
-            return Stop(Reason.QUEUED, f"{self._in_the_way} in the way of {count}")
-        alone, listed = self._settings.task, tasks.read_tasks(self._file.text)
-        if (task := tasks.find_task(listed, alone or "")) and task.done:
-            return Stop(Reason.ONCE)
-        return self._stop or tasklist.nothing_to_begin(listed, alone)
 
     def _share_usd(self, ready: int) -> float | None:
         """What the next one may cost: what is left and not given to those at work, divided by what can begin now."""
@@ -181,15 +215,15 @@ class ParallelController(Controller):
         run = self._run
         run.state.make_room()
         job = self._task_job(task, share_usd)
-        if not (run.current.transcript or self.running):
+        if not (run.current.transcript or self._in_progress()):
             run.outbox.send(notices.started_notice(run))
         self._file.edit(edits.with_mark, "~", task.id)
-        run.screen.remark(f"ralph: {task.id} begins: {task.text}")
         trial = RunningTask(job=job, task=task, began=run.pace.running(), share_usd=share_usd)
-        if task.id in self._branch.queued():  # checked on an older tip; no agent is asked again
-            trial.job = self._on_top(job, self._branch.pack_queued(task.id))
-            self.running[LocalExecutor.submit(self._executor, trial.job)] = trial
+        if commit := self._branch.queued_commit(task):  # no agent is asked again
+            run.screen.remark(f"ralph: {task.id} passed in an earlier run and waits to be merged")
+            self.queue.entries.append(QueuedTask(tried=trial, commit=commit))
         else:
+            run.screen.remark(f"ralph: {task.id} begins: {task.text}")
             self.running[self._executor.submit(job)] = trial
 
     def _task_job(self, task: Task, share_usd: float | None) -> TaskJob:
@@ -215,7 +249,7 @@ class ParallelController(Controller):
             setup=settings.setup or "",
             keep=settings.keep_clones,
         )
-        if settings.runner or settings.executor:
+        if self._is_elsewhere:
             shallow = text_of(self._repository.common / "shallow")
             return replace(job, source="", bundle=pack_bundle(self._repository, "HEAD", "--branches"), shallow=shallow)
         return job
@@ -241,8 +275,9 @@ class ParallelController(Controller):
 
     def _git_config(self) -> list[tuple[str, str]]:
         """Git's settings for a clone: on this machine those of the repository, elsewhere the person's as well."""
-        is_elsewhere = self._settings.runner or self._settings.executor
-        entries = self._repository.ask("config", "-z", *([] if is_elsewhere else ["--local"]), "--list").split("\0")
+        entries = self._repository.ask("config", "-z", *([] if self._is_elsewhere else ["--local"]), "--list").split(
+            "\0"
+        )
         found = [entry.partition("\n")[::2] for entry in entries if entry]
         config = [(key, value) for key, value in found if not _ABOUT_THE_PLACE.match(key)]
         hooks = self._repository.hooks
@@ -253,14 +288,13 @@ class ParallelController(Controller):
         """The settings of an attempt, as they were said here; its plan, `.ralph.env` and templates say the others."""
         env = {}
         files_of_its_own = (Source.PLAN, Source.PROJECT_FILE, Source.TEMPLATE)
-        is_elsewhere = self._settings.runner or self._settings.executor
         for field, one in self._settings.given.items():
             if field not in _NOT_HANDED_ON and one.source not in files_of_its_own:
                 env[one.variable] = one.text
         program, *more = self._settings.agent
-        if "/" in program and not is_elsewhere:
+        if "/" in program and not self._is_elsewhere:
             env["RALPH_AGENT"] = shlex.join([str(Path(program).absolute()), *more])
-        if self._settings.history and not is_elsewhere:
+        if self._settings.history and not self._is_elsewhere:
             env["RALPH_HISTORY"] = str(self._settings.history.resolve())
         return env
 
@@ -281,91 +315,180 @@ class ParallelController(Controller):
         return words
 
     def run_iteration(self) -> Iteration:
-        """Waits until the next try is over; what is known of it then."""
+        """Waits for the next event; what is known of the attempt that is over, or of what can be merged."""
         run = self._run
-        run.console.set_activity(f"{len(self.running)} at work")
-        while not (done := wait(self.running, _LOOK_S, FIRST_COMPLETED).done):
-            run.read_progress()
-            for trial in self.running.values():
-                if run.stop_if_interrupted() or trial.is_taken_back(self._file.text):
-                    self._executor.cancel(trial.task.id)
-        future = done.pop()
+        while True:
+            stop = run.stop_if_interrupted()
+            if not (stop or self._in_the_way):
+                self.queue.begin_checks()
+            ready = self._ready_to_conclude()
+            if ready and not self.running and stop:
+                return self._merge_iteration(ready, Turn(outcome=Outcome.INTERRUPTED, why=stop.why))
+            if ready and not (stop or self._in_the_way):
+                return self._merge_iteration(ready, turn_of(ready.checked))
+            self._announce_wait()
+            future = self._wait_for_event()
+            if future in self.running:
+                return self._attempt_iteration(future)
+            if future and not run.stop_if_interrupted():
+                self.queue.end_check(future)
+
+    def _ready_to_conclude(self) -> QueuedTask | None:
+        """What waits and will not any more: a person took it back, or it was checked on top, or a signal came."""
+        taken_back = (entry for entry in self.queue.entries if entry.tried.is_taken_back(self._file.text))
+        is_over = self._run.stop_if_interrupted()
+        return next(taken_back, self.queue.entries[0] if is_over and self.queue.entries else self.queue.judged_head())
+
+    def _announce_wait(self) -> None:
+        """The status line says what is waited for."""
+        waiting, rest_s = len(self.queue.entries), self._begins_at - self._run.pace.now()
+        parts = [f"{len(self.running)} at work", f"{waiting} to be merged" if waiting else ""]
+        parts.append(f"none begins for {format_duration(rest_s)}" if rest_s > 0 else "")
+        self._run.console.set_activity(", ".join(filter(None, parts)))
+
+    def _wait_for_event(self) -> Future[Attempt] | None:
+        """The next attempt or check that is over; meanwhile it hears signals, and what a person writes into the file.
+
+        None where something else happened, or a moment passed.
+        """
+        run = self._run
+        is_interrupted = bool(run.stop_if_interrupted())
+        done = wait([*self.running, *self.queue.running_checks], _LOOK_S, FIRST_COMPLETED).done
+        run.read_progress()
+        for trial in self._in_progress():
+            if run.stop_if_interrupted() or trial.is_taken_back(self._file.text):
+                self._executor.cancel(trial.task.id)
+        if not done and not is_interrupted and self._begins_at and run.pace.now() >= self._begins_at:
+            self._begins_at = 0.0
+            self._begin_tasks()
+        return next(iter(done), None)
+
+    def _attempt_iteration(self, future: Future[Attempt]) -> Iteration:
+        """What is known of an attempt that is over."""
+        run = self._run
         trial = self.last = self.running.pop(future)
-        trial.ends(future)
+        self._merging = None
+        trial.result = result_of(future)
         run.git_settings.compare()
-        turn = trial.turn()
-        before = run.file.last
+        turn = turn_of(trial.result)
         if run.stop_if_interrupted():
             turn.outcome = Outcome.INTERRUPTED
         elif trial.is_taken_back(self._file.text):
             turn.outcome = Outcome.OK
-        number = run.earlier + run.tally.iterations + 1
-        transcript = run.state.new_transcript(run.id, number, trial.result.prompt)
-        run.live.iteration = CurrentIteration(number=number, task=trial.task.id, transcript=transcript)
-        with contextlib.suppress(OSError):  # a full disk costs the record, and not the work
-            transcript.write_bytes(encode_text(trial.result.transcript))
-        watched = TurnFindings(blocked=run.git_settings.block_reason)
-        return Iteration(before=before, after=run.read_progress(), turn=turn, commits=Commits(), watched=watched)
+        self._begin_record(trial, trial.result)
+        return self._iteration(turn)
+
+    def _merge_iteration(self, entry: QueuedTask, turn: Turn) -> Iteration:
+        """What is known of one that waited to be merged."""
+        self.last, self._merging = entry.tried, entry
+        self._run.git_settings.compare()
+        self._begin_record(entry.tried, entry.checked)
+        return replace(self._iteration(turn), is_merge=True)
+
+    def _begin_record(self, trial: RunningTask, result: Attempt) -> None:
+        """The iteration is that of the trial; the first time it gets a number and a transcript."""
+        run = self._run
+        if not trial.number:
+            trial.number = run.earlier + run.tally.iterations + 1
+            trial.transcript = run.state.new_transcript(run.id, trial.number, result.prompt)
+            with contextlib.suppress(OSError):  # a full disk costs the record, and not the work
+                trial.transcript.write_bytes(encode_text(result.transcript))
+        run.live.iteration = CurrentIteration(number=trial.number, task=trial.task.id, transcript=trial.transcript)
+
+    def _iteration(self, turn: Turn) -> Iteration:
+        before = self._file.last
+        watched = TurnFindings(blocked=self._run.git_settings.block_reason)
+        return Iteration(before=before, after=self._run.read_progress(), turn=turn, commits=Commits(), watched=watched)
 
     def conclude(self, iteration: Iteration) -> Iteration:
-        """Lands what was tried last and ticks it, or writes down why not."""
+        """Merges what passed, and ticks it, or has it wait for that; or writes down why it failed."""
+        if entry := self._merging:
+            return self._conclude_merge(iteration, entry)
         trial = self.last
-        task = trial.task
-        most = self._settings.max_tries
-        meanwhile = ""
+        task, result = trial.task, trial.result
         self._file.edit(trial.taken_over)
-        if trial.result.tampered and self._settings.on_tamper == "abort":
-            iteration = replace(iteration, ended=Stop(Reason.TAMPERED, f"{task.id}: {trial.result.tampered}"))
-        was_applied = bool(trial.job.applies and trial.result.records)
-        if iteration.again or iteration.ended or (iteration.turn.outcome is Outcome.FAILED and not was_applied):
+        if result.tampered and self._settings.on_tamper == "abort":
+            iteration = replace(iteration, ended=Stop(Reason.TAMPERED, f"{task.id}: {result.tampered}"))
+        if result.passed and result.commit:
+            self._branch.fetch(result.bundle)
+            self._branch.put_into_queue(task, result.commit)
+        if iteration.again or iteration.ended or iteration.turn.outcome is Outcome.FAILED:
             self.prepare_task_list()
             return iteration
-        passed = self._branch.queued().get(task.id, "")
-        self._branch.take_from_queue(task.id)
-        if trial.result.passed and trial.result.commit:
-            passed = trial.result.commit
-            self._branch.fetch(trial.result.bundle)
-        base = trial.job.commit
-        while trial.result.passed and trial.result.commit and (tip := self._branch.tip()) not in (base, ""):
-            base = tip  # and the person may commit while that is checked
-            meanwhile = "on top of what was merged meanwhile: "
-            self._apply(trial, tip)
-            if stop := self._run.stop_if_interrupted():
-                self._branch.put_into_queue(task.id, passed)
-                return replace(iteration, ended=stop)
-        self._file.read()  # that may have taken minutes
         if trial.is_taken_back(self._file.text):
-            return replace(iteration, failed=f"{task.id} was taken back while it was tried", may_retry=True, moved=True)
-        if trial.result.passed:
-            return self._land(iteration, trial, base)
+            return self._taken_back(iteration)
+        if result.passed and not result.commit:
+            return self._tick(iteration, "")
+        if result.passed:
+            entry = QueuedTask(tried=trial, commit=result.commit, base=trial.job.commit, checked=result)
+            self.queue.entries.append(entry)
+            is_first = self.queue.judged_head() is entry and not self._in_the_way
+            return self._merge(iteration, entry) if is_first else replace(iteration, moved=True, is_queued=True)
         blocked = trial.blocked
         if blocked is not None:
             self._file.edit(edits.with_mark, "!", task.id, note="blocked", why=blocked)
             return replace(iteration, failed=f"{task.id} is blocked: {blocked}", may_retry=True)
-        why = meanwhile + (re.sub(r"^.*?, try \d+: ", "", trial.turn().why) or "it came to nothing")
-        why += f"; the work is in {self._repository.keep_commit(passed)}" if passed else ""
+        return self._fail(iteration, why_failed(result))
+
+    def _conclude_merge(self, iteration: Iteration, entry: QueuedTask) -> Iteration:
+        """Merges one that waited, or writes down why not."""
+        if iteration.ended:
+            return iteration
+        if entry.tried.is_taken_back(self._file.text):
+            self._leave_queue(entry)
+            self._repository.keep_commit(entry.commit)
+            return self._taken_back(iteration)
+        if entry.checked.passed or not self._branch.tip():
+            return self._merge(iteration, entry)
+        self._leave_queue(entry)
+        kept = self._repository.keep_commit(entry.commit)
+        why = f"on top of what was merged meanwhile: {why_failed(entry.checked)}; the work is in {kept}"
+        return self._fail(iteration, why)
+
+    def _taken_back(self, iteration: Iteration) -> Iteration:
+        """A person marked the task otherwise, or took it out."""
+        why = f"{self.last.task.id} was taken back while it was tried"
+        return replace(iteration, failed=why, may_retry=True, moved=True)
+
+    def _fail(self, iteration: Iteration, why: str) -> Iteration:
+        """The task has failed once more."""
+        task, most = self.last.task, self._settings.max_tries
         self._file.edit(edits.with_failure, task.id, why, most)
         return replace(iteration, failed=f"{task.id}, try {task.tries + 1}: {why}", may_retry=task.has_more_tries(most))
 
-    def _land(self, iteration: Iteration, trial: RunningTask, tip: str) -> Iteration:
-        """The branch gets the commit, if there is one, and the task its tick; else it is queued for the next run."""
-        run = self._run
-        commit, commits = trial.result.commit, Commits()
+    def _merge(self, iteration: Iteration, entry: QueuedTask) -> Iteration:
+        """The branch gets the commit, and the task its tick; else it waits on, maybe for the next run."""
+        run, tip, commit = self._run, self._branch.tip(), entry.checked.commit
+        if commit and tip:
+            self._branch.fetch(entry.checked.bundle)
+            commit = self._branch.put_behind(commit, tip)
+            if not commit:
+                entry.base = ""  # it is signed, and made anew on top of the branch itself
+        if not commit and entry.checked.commit:
+            return replace(iteration, is_queued=True)
         if commit:
-            run.state.save_note(MergedTask(task=trial.task.id, commit=commit))
+            run.state.save_note(MergedTask(task=entry.tried.task.id, commit=commit))
             self._wait_for_index()
-            self._branch.fetch(trial.result.bundle)
             failed = self._branch.advance(commit, tip)
             if failed:
-                self._branch.put_into_queue(trial.task.id, commit)
                 run.state.remove_note(MergedTask)
-                self.prepare_task_list()
                 if self._branch.tip() in (tip, ""):  # else a person committed at that moment, and it is checked on that
                     self._in_the_way = failed
-                    run.console.complain(f"{trial.task.id} is finished and waits to be merged: {failed} in the way")
-                return replace(iteration, moved=True)
-            commits = self._repository.commit_stats(commit)[0]
-        self._file.edit(edits.with_task_done, trial.task.id)
+                    what = f"{entry.tried.task.id} is finished and waits to be merged"
+                    run.console.complain(f"{what}: {failed} in the way")
+                return replace(iteration, moved=True, is_queued=True)
+        self._leave_queue(entry)
+        return self._tick(iteration, commit)
+
+    def _leave_queue(self, entry: QueuedTask) -> None:
+        self.queue.entries.remove(entry)
+        self._branch.take_from_queue(entry.tried.task)
+
+    def _tick(self, iteration: Iteration, commit: str) -> Iteration:
+        """The task is done; the commit is on the branch, if there is one."""
+        run = self._run
+        commits = self._repository.commit_stats(commit)[0] if commit else Commits()
+        self._file.edit(edits.with_task_done, self.last.task.id)
         self.prepare_task_list()
         run.state.remove_note(MergedTask)
         done = not run.read_progress().open
@@ -380,22 +503,16 @@ class ParallelController(Controller):
         self._file.edit(edits.with_broken_tasks, broken or {})
         return broken
 
-    def _apply(self, trial: RunningTask, tip: str) -> None:
-        """The trial's result is from now on that of its commit on top of this one, where all is checked once more."""
-        self._run.console.set_activity(f"merging {trial.task.id}")
-        here = replace(self._on_top(trial.job, trial.result.bundle), commit=tip)
-        for _ in range(3):  # a registry may be down that the setup needs
-            trial.ends(LocalExecutor.submit(self._executor, here))  # on this machine, as it is small
-            if trial.result.records or self._run.stop_if_interrupted():
-                break
+    def _begin_check(self, entry: QueuedTask, base: str) -> Future[Attempt]:
+        """Has its commit applied on top of the base, in place of an agent's work, and checked there."""
+        job = entry.tried.job
+        bundle = self._branch.pack_base(base) if self._is_elsewhere else ""
+        applies = self._branch.pack_queued(entry.tried.task)
+        on_top = replace(job, name=job.name + _ON_TOP, commit=base, bundle=bundle, applies=applies)
+        return self._executor.submit(on_top)
 
-    def _on_top(self, job: TaskJob, packed: str) -> TaskJob:
-        """A job that applies a commit, in place of an agent's work; on this machine, as it is small."""
-        name = job.name.removesuffix(_ON_TOP) + _ON_TOP  # no task can have that folder
-        return replace(job, name=name, source=str(self._tree), bundle="", applies=packed)
-
-    def _land_left_over(self) -> None:
-        """What a run that was killed had landed and not ticked yet."""
+    def _tick_merged(self) -> None:
+        """What a run that was killed had merged and not ticked yet."""
         if noted := self._run.state.load_note(MergedTask):
             if self._branch.contains_commit(noted.commit, self._branch.tip()):
                 self._file.edit(edits.with_task_done, noted.task)

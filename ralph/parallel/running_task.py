@@ -1,10 +1,12 @@
 """A task that is tried: what its attempt was given, and what came of it."""
 
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from pathlib import Path
 
 from ralph.agent.turn import Outcome, Turn
 from ralph.parallel.attempt import Attempt, TaskJob
@@ -28,13 +30,10 @@ class RunningTask:
     """What it may cost."""
     result: Attempt = Attempt()  # noqa: RUF009 - nobody writes into it
     """What came of it."""
-
-    def ends(self, future: Future[Attempt]) -> None:
-        """Waits for what comes of it."""
-        try:
-            self.result = future.result()
-        except Exception as error:  # noqa: BLE001 - a cluster has errors of its own
-            self.result = Attempt(why=str(error) or type(error).__name__)
+    number: int = 0
+    """Of its iteration; 0 before there is one."""
+    transcript: Path | None = None
+    """What its agent printed."""
 
     @property
     def left(self) -> Task | None:
@@ -74,25 +73,39 @@ class RunningTask:
         evidence = edits.evidence_of(self.left) if self.left else ()
         return edits.with_evidence(undo_list_edits(text, new).text, self.task.id, evidence)
 
-    def turn(self) -> Turn:
-        """What its iterations came to, as one turn."""
-        found = journal.parse_records(self.result.records)
-        died = self.result.why
-        if not found:
-            return Turn(outcome=Outcome.FAILED, why=died)
-        last = found[-1]
-        total = journal.sum_up(found)
-        return Turn(
-            outcome=Outcome.FAILED if died else Outcome[last.ended.upper()],
-            why=died or ("" if last.success else last.message),
-            final_words=last.said,
-            handover=last.handover,
-            cost_usd=total.cost_usd,
-            at_least=total.cost_at_least or bool(died),
-            tokens={kind: getattr(total, kind) for kind in journal.TOKENS},
-            resets_at=int(last.until) or None,
-            took_s=total.duration_s,
-        )
+
+def result_of(future: Future[Attempt]) -> Attempt:
+    """What came of a job; why it failed where its executor did."""
+    try:
+        return future.result()
+    except Exception as error:  # noqa: BLE001 - a cluster has errors of its own
+        return Attempt(why=str(error) or type(error).__name__)
+
+
+def turn_of(result: Attempt) -> Turn:
+    """What the iterations of an attempt came to, as one turn."""
+    found = journal.parse_records(result.records)
+    died = result.why
+    if not found:
+        return Turn(outcome=Outcome.FAILED, why=died)
+    last = found[-1]
+    total = journal.sum_up(found)
+    return Turn(
+        outcome=Outcome.FAILED if died else Outcome[last.ended.upper()],
+        why=died or ("" if last.success else last.message),
+        final_words=last.said,
+        handover=last.handover,
+        cost_usd=total.cost_usd,
+        at_least=total.cost_at_least or bool(died),
+        tokens={kind: getattr(total, kind) for kind in journal.TOKENS},
+        resets_at=int(last.until) or None,
+        took_s=total.duration_s,
+    )
+
+
+def why_failed(result: Attempt) -> str:
+    """Why an attempt failed, without the words that its own ralph puts in front."""
+    return re.sub(r"^.*?, try \d+: ", "", turn_of(result).why) or "it came to nothing"
 
 
 def _section_lines(text: bytes, title: str) -> list[bytes]:

@@ -38,6 +38,7 @@ from ralph.store import journal
 from ralph.store.state import State
 from ralph.words import plural
 
+_WINDOW_ELSEWHERE = 4
 _NO_SUSPENSION = (
     "ralph: not suspended, since the agent would go on alone; Ctrl+C ends it now, "
     "RALPH_STOP in the progress file after this iteration"
@@ -232,9 +233,9 @@ class Run:
 
     def stop_reason(self) -> Stop | None:
         """Why to stop, by what the file said when it was read last, and by what has happened."""
-        if (stop := self.stop_if_interrupted()) or self.controller.is_busy:  # who works may finish
-            return stop
-        if stop := self.stop_if_tampered():
+        if self.controller.is_busy:  # who works may finish
+            return None
+        if stop := self.stop_if_interrupted() or self.stop_if_tampered():
             return stop
         return stop_reason(self.file.last, self.tally, self.settings, self.elapsed_s())
 
@@ -296,7 +297,7 @@ def open_run(  # noqa: PLR0913 - what a session begins with
         after_death()
 
     begin_supervisor = partial(Supervisor, patience=pace.patience, folder=state.folder, lock=held_lock.fd)
-    jobs = settings.jobs if settings.jobs > 1 and settings.strict else 0
+    jobs = settings.jobs + merge_window(settings) if settings.jobs > 1 and settings.strict else 0
     return Run(
         id=run_id,
         live=LiveState(start=start, file_mode=start.said_mode),
@@ -318,6 +319,11 @@ def open_run(  # noqa: PLR0913 - what a session begins with
         supervisor=begin_supervisor(run_id, at_last=at_last),
         make_controller=make_controller,
     )
+
+
+def merge_window(settings: Settings) -> int:
+    """How many finished tasks are checked at the same time: on one machine they would take the agents' cores."""
+    return settings.landing_window or (_WINDOW_ELSEWHERE if settings.runner or settings.executor else 1)
 
 
 def _is_attempt() -> bool:

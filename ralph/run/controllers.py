@@ -61,8 +61,12 @@ class Controller:
         return {}
 
     def lets_finish(self, stop: Stop | None) -> Stop | None:
-        """Why to stop now; None where agents that are at work may finish first."""
+        """Why to stop now; None where what is at work ends first."""
         return stop
+
+    def goes_on_until(self, until: float) -> bool:  # noqa: ARG002 - of the interface
+        """Whether work goes on though no agent can begin before that moment, in seconds since 1970."""
+        return False
 
     def close(self) -> None:
         """Nobody works any more, also after an error."""

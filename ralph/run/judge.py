@@ -54,6 +54,10 @@ class Iteration:
     """What failed is a try of the task, which may have others; that is no failure of the run."""
     passed: bool = False
     """The try did not fail: ralph has ticked the task."""
+    is_queued: bool = False
+    """The try did not fail, and its commit waits to be merged."""
+    is_merge: bool = False
+    """No agent worked: what waited was merged, or could not be."""
     ended: Stop | None = None
     """Set when no further iteration can help."""
 
@@ -201,7 +205,10 @@ def add_to_tally(tally: Tally, iteration: Iteration) -> Tally:
         return tally
     tally.waits_for = None
     tally.repeats = 0
-    tally.iterations += 1
+    if iteration.is_queued and not iteration.failed:
+        tally.iterations += not iteration.is_merge
+        return tally
+    tally.iterations += not iteration.is_merge
     tally.stalls += not iteration.moved
     if not iteration.failed and not iteration.refused and not iteration.after.done:
         tally.failures = tally.refusals = tally.reds = 0

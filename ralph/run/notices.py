@@ -54,6 +54,7 @@ def iteration_summary(run: Run, iteration: Iteration) -> str:
         run.current.task,
         iteration.after.figures + (f" ({', '.join(changes)})" if changes else ""),
         f"{plural(commits.count, 'commit')} +{commits.added} −{commits.removed}" if commits.count else "",  # noqa: RUF001 - a minus
+        "waits to be merged" if iteration.is_queued else "merged" if iteration.is_merge and iteration.passed else "",
         format_duration(turn.took_s),
         format_usd(turn.cost_usd, at_least=turn.at_least) if turn.cost_usd is not None else "",
         wrong if turn.outcome is Outcome.OK else f"{turn.outcome.value}: {wrong}",

@@ -139,6 +139,12 @@ class Settings:
     allow_dirty: bool = _flag("begin though tracked files have changes that are not committed", "false", needs="jobs")
     keep_clones: bool = _flag("leave the clones there, for looking", "false", needs="jobs")
     runner: tuple[str, ...] | None = _command("a command in front of each try, such as 'srun -N1'", needs="jobs")
+    landing_window: int | None = _row(
+        "N",
+        "finished tasks checked at the same time before they are merged; 1, or 4 with --executor or --runner",
+        parse=values.count,
+        needs="jobs",
+    )
     executor: str | None = _url("a Dask cluster for the tries, dask://HOST:8786", sources=PRIVATE, needs="jobs")
     max_tries: int | None = _count("failed tries of a task before it is marked [!]; off = never", "3", needs="strict")
     on_failure: str = _word(

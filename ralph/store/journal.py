@@ -80,6 +80,8 @@ class Record:
     """Of an iteration `ok`, `failed`, `hung`, `limit`, ..., `died` when ralph did; of a run its reason."""
     counted: bool = False
     """False when the iteration was due again, or when ralph died in it."""
+    merge: str = ""
+    """Under `--jobs`: `queued` where its commit waits to be merged, `checked` where it did and no agent worked."""
     refused: bool = False
     """Its RALPH_DONE was taken back."""
     summary: str = ""

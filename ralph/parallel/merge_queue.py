@@ -1,0 +1,89 @@
+"""The merge queue: what passed waits, in the order of finishing, until it was checked on top of all before it."""
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from ralph.parallel.attempt import Attempt
+from ralph.parallel.running_task import RunningTask, result_of
+from ralph.parallel.target_branch import TargetBranch
+from ralph.words import join_names
+
+_CHECKS = 3
+"""So often a check is begun that cannot begin: a registry may be down that the setup needs."""
+
+
+@dataclass(kw_only=True, eq=False)
+class QueuedTask:
+    """A task whose commit passed, and waits to be merged."""
+
+    tried: RunningTask
+    commit: str
+    """As its attempt made it."""
+    base: str = ""
+    """The commit on top of which it was checked last; empty before that."""
+    checked: Attempt = Attempt()  # noqa: RUF009 - nobody writes into it
+    """What came of that; at first what came of its attempt."""
+    check: Future[Attempt] | None = None
+    """The check that runs."""
+    checks_on: str = ""
+    """The commit on top of which that one runs."""
+    checks: int = 0
+    """How often that one was begun."""
+
+
+class MergeQueue:
+    """What passed, in the order of finishing; the first `width` are checked at the same time.
+
+    Each is checked on top of the branch and all that is queued before it. Where one fails, or the branch is moved by
+    somebody else, those behind it are checked again.
+    """
+
+    def __init__(
+        self,
+        branch: TargetBranch,
+        width: int,
+        begin_check: Callable[[QueuedTask, str], Future[Attempt]],
+        cancel: Callable[[str], None],
+    ) -> None:
+        self._branch, self._width = branch, width
+        self._begin_check, self._cancel = begin_check, cancel
+        self.entries: list[QueuedTask] = []
+
+    @property
+    def running_checks(self) -> dict[Future[Attempt], QueuedTask]:
+        """The checks that run."""
+        return {entry.check: entry for entry in self.entries if entry.check}
+
+    def begin_checks(self) -> None:
+        """Begins the checks that are due, and cancels those that run on top of something else by now."""
+        base = self._branch.tip()
+        for entry in self.entries[: self._width]:
+            if not base:
+                return
+            on_top, conflicts = self._branch.stack(base, entry.commit)
+            if entry.check:
+                if not self._branch.is_same_tree(entry.checks_on, base):
+                    self._cancel(entry.tried.task.id)
+            elif not self._branch.is_same_tree(entry.base, base):
+                if not conflicts:
+                    entry.checks = entry.checks + 1 if entry.checks_on == base else 1
+                    entry.checks_on = base
+                    entry.check = self._begin_check(entry, base)
+                elif entry is self.entries[0]:  # else it may be one before it that conflicts, and fails
+                    entry.base, entry.checked = base, Attempt(why=f"conflicts in {join_names(conflicts, 5)}")
+            base = on_top
+
+    def end_check(self, check: Future[Attempt]) -> None:
+        """Takes in what came of a check that is over."""
+        entry = self.running_checks[check]
+        entry.check = None
+        result = result_of(check)
+        if result.records or entry.checks >= _CHECKS:
+            entry.base, entry.checked = entry.checks_on, result
+
+    def judged_head(self) -> QueuedTask | None:
+        """The first, once it was checked on top of the branch as it is now, or if the branch is gone."""
+        head = next(iter(self.entries), None)
+        tip = self._branch.tip()
+        return head if head and not head.check and (not tip or self._branch.is_same_tree(head.base, tip)) else None

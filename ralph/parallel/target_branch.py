@@ -1,0 +1,129 @@
+"""The branch that parallel work moves, and the refs that keep what waits to be merged."""
+
+import os
+import re
+from base64 import b64decode
+from zlib import crc32
+
+from ralph.git.repository import Repository
+from ralph.parallel.attempt import pack_bundle
+from ralph.plan.tasks import Task
+from ralph.words import join_names
+
+_PATIENT = ("-c", "core.filesRefLockTimeout=10000")
+"""A branch that another git holds is waited for, for so many milliseconds."""
+_NOBODY = ("-c", "user.name=ralph", "-c", "user.email=ralph@localhost", "-c", "commit.gpgSign=false")
+_BASE = "refs/ralph/base"
+"""What is checked elsewhere begins there: a bundle needs a name."""
+_PLAIN_MERGE = ("--ff-only", "--no-overwrite-ignore", "--no-autostash", "--no-verify-signatures")
+"""Whatever the person's settings say: what is not committed stays as it is, and the gates have judged the commit."""
+
+
+class TargetBranch:
+    """The branch that a run began on: the only one that parallel work moves. What cannot be merged yet is queued.
+
+    The queue is refs of the person's repository, a commit for each task, so that it survives the run.
+    """
+
+    def __init__(self, repository: Repository, queue: str) -> None:
+        self._repository = repository
+        self._queue = f"refs/ralph/queue/{crc32(os.fsencode(queue)):08x}/"
+        self._trees = dict[str, str]()
+        """By commit."""
+        self._stacked = dict[tuple[str, str], tuple[str, list[str]]]()
+        """What `stack` has said."""
+        self.name, _ = repository.read_head()
+        """`refs/heads/main`; empty where HEAD is on no branch."""
+
+    def tip(self) -> str:
+        """The commit that everything builds on which begins now; empty where the branch is gone."""
+        return self._at(self.name) if self.name else ""
+
+    def contains_commit(self, commit: str, tip: str) -> bool:
+        """Whether that commit is the tip, or one before it."""
+        return self._repository.ask("merge-base", commit, tip) == commit
+
+    def advance(self, commit: str, tip: str) -> str:
+        """Moves from the tip on to that commit; what is in the way where it could not."""
+        repository, short = self._repository, self.name.removeprefix("refs/heads/")
+        if repository.read_head()[0] == self.name:
+            failed = repository.fails(*_PATIENT, "merge", *_PLAIN_MERGE, "--quiet", commit)
+            names = join_names([line.strip() for line in failed.splitlines() if line.startswith("\t")], 5)
+            failed = f"your changes to {names} are" if names else failed and f"what git says is: {failed}"
+        elif not self.tip():
+            failed = f"the branch {short} is gone, which is"
+        elif f"branch {self.name}" in repository.ask("worktree", "list", "--porcelain").splitlines():
+            failed = f"{short} is checked out in another working tree, which is"
+        else:
+            failed = repository.fails(*_PATIENT, "update-ref", self.name, commit, tip)
+        return "" if self.tip() == commit else failed or f"{short} was moved, which is"
+
+    def fetch(self, packed: str) -> None:
+        """Takes the commits of an attempt in."""
+        self._repository.run("bundle", "unbundle", "/dev/stdin", stdin=b64decode(packed))
+
+    def stack(self, base: str, commit: str) -> tuple[str, list[str]]:
+        """A commit with this one's changes on top of the base, or the files in which they conflict.
+
+        Neither where git is too old to say that without a working tree.
+        """
+        if (base, commit) not in self._stacked:
+            before = self._commit_of(f"{commit}^")
+            tree, names = self._repository.merge_trees(self._commit_of(base, before), self._commit_of(commit, before))
+            self._stacked[base, commit] = self._commit_of(tree, base) if tree else "", names
+        return self._stacked[base, commit]
+
+    def _commit_of(self, tree: str, *parents: str) -> str:
+        """A commit that only ralph sees."""
+        words = [word for parent in parents for word in ("-p", parent)]
+        return self._repository.run(*_NOBODY, "commit-tree", f"{tree}^{{tree}}", *words, "-m", "ralph").decode().strip()
+
+    def is_same_tree(self, one: str, other: str) -> bool:
+        """Whether two commits have the same files; an empty name is no commit."""
+        return bool(one and other) and (one == other or self._tree_of(one) == self._tree_of(other))
+
+    def _tree_of(self, commit: str) -> str:
+        if commit not in self._trees:
+            self._trees[commit] = self._at(f"{commit}^{{tree}}")
+        return self._trees[commit]
+
+    def put_behind(self, commit: str, tip: str) -> str:
+        """The same commit with the tip before it; empty where it is signed, and so can have no other before it."""
+        text = self._repository.run("cat-file", "commit", commit)
+        head, _, message = text.partition(b"\n\n")
+        if f"parent {tip}\n".encode() in head:
+            return commit
+        if b"\ngpgsig" in head:
+            return ""
+        head = re.sub(rb"(?m)^parent .*$", f"parent {tip}".encode(), head, count=1)
+        new = head + b"\n\n" + message
+        return self._repository.run("hash-object", "-t", "commit", "-w", "--stdin", stdin=new).decode().strip()
+
+    def queued_commit(self, task: Task) -> str:
+        """The commit that passed for this task and waits to be merged; none if the task reads otherwise since."""
+        return self._at(self._queue_ref(task))
+
+    def put_into_queue(self, task: Task, commit: str) -> None:
+        """Keeps a task's commit until it is merged, by another run if need be."""
+        self._repository.run("update-ref", self._queue_ref(task), commit)
+
+    def take_from_queue(self, task: Task) -> None:
+        """Forgets it."""
+        self._repository.ask("update-ref", "-d", self._queue_ref(task))
+
+    def pack_queued(self, task: Task) -> str:
+        """That commit as a bundle."""
+        ref = self._queue_ref(task)
+        return pack_bundle(self._repository, f"{ref}^..{ref}")
+
+    def pack_base(self, base: str) -> str:
+        """All that a repository elsewhere needs to begin at that commit, as a bundle."""
+        self._repository.run("update-ref", _BASE, base)
+        return pack_bundle(self._repository, "HEAD", "--branches", _BASE)
+
+    def _queue_ref(self, task: Task) -> str:
+        words = "\0".join([task.id, task.text, *task.note_values("verify")])
+        return f"{self._queue}{crc32(words.encode(errors='surrogateescape')):08x}"
+
+    def _at(self, ref: str) -> str:
+        return self._repository.ask("rev-parse", "--verify", "--quiet", ref)
