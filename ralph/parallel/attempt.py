@@ -6,15 +6,19 @@ ralph, git and the agent.
 
 import base64
 import contextlib
+import fcntl
+import itertools
 import json
 import os
 import shlex
+import shutil
 import socket
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from ralph import files
 from ralph.errors import RalphError
@@ -33,6 +37,8 @@ RALPH = (sys.executable, "-P", "-m", "ralph")
 _PASSED = "refs/ralph/passed"
 """In a clone, the commit of its ralph: a bundle needs a name, and where HEAD is may be the agent's doing."""
 _SETUP_S = 1800.0
+_WORKER = 3
+"""The descriptor of the pipe from the worker that started it."""
 _FIRST_PORT, _LAST_PORT, _PORTS = 20_000, 32_000, 21
 """Of each range ralph holds the first, and the twenty behind it are the attempt's."""
 
@@ -73,6 +79,10 @@ class TaskJob:
     """The bundle of an attempt that began elsewhere: its commit is applied here, in place of an agent's work."""
     keep: bool = False
     """The clone stays, for looking."""
+    transcript_bytes: int | None = None
+    """So much of the transcript is wanted, of its end; None for all."""
+    ends_with_worker: bool = False
+    """File descriptor 3 is a pipe, which closes when the worker dies that started it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +106,9 @@ class Attempt:
     prompt: str = ""
     """What the agent was told in the last one."""
     transcript: str = ""
-    """What it printed."""
+    """What it printed, from a cluster."""
+    transcript_file: str = ""
+    """The file on the coordinator's machine that has it otherwise."""
 
 
 def run_attempt() -> int:
@@ -104,32 +116,68 @@ def run_attempt() -> int:
     signals.install_handlers()  # what runs in front hears them; this one has to clean up
     out = os.dup(1)
     os.dup2(2, 1)
-    try:
-        done = run_job(TaskJob(**json.load(sys.stdin)))
-    except RalphError as error:
-        done = Attempt(why=error.message)
-    with os.fdopen(out, "w") as file:
-        json.dump(asdict(done), file)
+    job = TaskJob(**json.load(sys.stdin))
+    if job.ends_with_worker:
+        os.set_inheritable(_WORKER, False)
+        threading.Thread(target=_end_with_worker, daemon=True).start()
+    with os.fdopen(out, "wb") as file:
+        try:
+            run_job(job, file)
+        except RalphError as error:
+            _write_result(file, Attempt(why=error.message))
     return 0
 
 
-def run_job(job: TaskJob) -> Attempt:
-    """What came of the job. Raises RalphError where it could not begin."""
-    folder = files.state_home() / "crew" / job.name
-    files.remove_folder(folder)
-    folder.mkdir(parents=True, mode=0o700)
+def _end_with_worker() -> None:
+    os.read(_WORKER, 1)  # nothing is ever written there
+    signals.end_self()
+
+
+def _write_result(out: IO[bytes], result: Attempt, transcript: Path | None = None, most: int | None = None) -> None:
+    """A line of JSON, and what the agent printed: that may be large."""
+    out.write(json.dumps(asdict(result)).encode() + b"\n")
+    if transcript:
+        with contextlib.suppress(FileNotFoundError), transcript.open("rb") as file:
+            file.seek(max(0, transcript.stat().st_size - most) if most else 0)
+            shutil.copyfileobj(file, out)
+
+
+def run_job(job: TaskJob, out: IO[bytes]) -> None:
+    """Does the job, and writes what came of it. Raises RalphError where it could not begin."""
+    folder = _take_folder(job.name)
     with socket.socket() as content:
         env = {name: value for name, value in os.environ.items() if name == MARK or not name.startswith("RALPH_")}
         env |= {**job.env, NAME: job.name, "RALPH_PORT": str(_hold_ports(content))}
         env["XDG_STATE_HOME"] = str(folder / "state")
         try:
-            return _run_in_clone(job, folder, env)
+            _write_result(out, *_run_in_clone(job, folder, env), job.transcript_bytes)
         finally:
             if not job.keep:
                 files.remove_folder(folder)
 
 
-def _run_in_clone(job: TaskJob, folder: Path, env: Mapping[str, str]) -> Attempt:
+def _take_folder(name: str) -> Path:
+    """An empty folder that nobody else works in: one before may still end, whose worker died.
+
+    It is locked by this process and those that inherit the descriptor.
+    """
+    for number in itertools.count(1):
+        folder = files.state_home() / "crew" / (name if number == 1 else f"{name}+{number}")
+        folder.mkdir(parents=True, mode=0o700, exist_ok=True)
+        held = os.open(folder, os.O_RDONLY)
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        os.close(held)
+    folder.mkdir(parents=True, mode=0o700, exist_ok=True)  # the one before may have removed it at its end
+    os.set_inheritable(held, True)
+    for path in folder.iterdir():
+        files.remove_folder(path)
+    return folder
+
+
+def _run_in_clone(job: TaskJob, folder: Path, env: Mapping[str, str]) -> tuple[Attempt, Path | None]:
+    """What came of it, and where what its agent printed is."""
     clone = _make_clone(job, folder)
     progress = folder / "PROGRESS.md"
     here = clone.root / job.here
@@ -164,24 +212,23 @@ def _run_in_clone(job: TaskJob, folder: Path, env: Mapping[str, str]) -> Attempt
     found = journal.read(lines)
     records = journal.iterations_in(found)
     if not records:
-        return Attempt(why=f"its ralph exited with {code}")
+        return Attempt(why=f"its ralph exited with {code}"), None
     transcript = lines.parent / "transcripts" / records[-1].transcript
     result = Attempt(
         records=[asdict(one) for one in records],
         progress=text_of(progress),
         prompt=text_of(transcript.with_suffix(".prompt.md")),
-        transcript=text_of(transcript),
         tampered="; ".join(one.message for one in found if one.event == "run" and one.ended == "tampered"),
     )
     if code < 0:
-        return replace(result, why=f"its ralph was killed by signal {-code}")
+        return replace(result, why=f"its ralph was killed by signal {-code}"), transcript
     if code or not records[-1].success:
-        return result  # and no git runs there: it may be that no git may
+        return result, transcript  # and no git runs there: it may be that no git may
     result = replace(result, passed=True, commit=records[-1].head)
-    if not result.commit:
-        return result
-    clone.run("update-ref", _PASSED, result.commit)
-    return replace(result, bundle=pack_bundle(clone, f"{job.commit}..{_PASSED}"))
+    if result.commit:
+        clone.run("update-ref", _PASSED, result.commit)
+        result = replace(result, bundle=pack_bundle(clone, f"{job.commit}..{_PASSED}"))
+    return result, transcript
 
 
 def _make_clone(job: TaskJob, folder: Path) -> Git:

@@ -47,8 +47,10 @@ _ABOUT_THE_PLACE = re.compile(
 )
 """git's settings that say where a repository lies, what it is connected with, or who may log in."""
 _NOT_HANDED_ON = ("history", "heartbeat_url", "prompts", "task")
-_ON_TOP = "/before-landing"
+_ON_TOP = "+before-landing"
 """Of the folder in which a commit is checked on top of others; no task can have that one."""
+_TRANSCRIPT_BYTES = 10_000_000
+"""Of a transcript, its end, that a cluster passes on; it has all of it in memory."""
 _LOOK_S = 0.5
 """Seconds between looks at the progress file while agents work: somebody may have written [!] at a task."""
 
@@ -190,7 +192,11 @@ class ParallelController(Controller):
     def _begin_tasks(self) -> None:
         """Begins what can begin now."""
         run = self._run
-        while len(self.running) < self._settings.jobs and not (self._stop or self._in_the_way):
+        if not self._executor.places:
+            self._stop = self._stop or Stop(Reason.HOPELESS, "the processes below which attempts run were killed")
+        while len(self.running) < min(self._settings.jobs, self._executor.places) and not (
+            self._stop or self._in_the_way
+        ):
             tally = replace(run.tally, iterations=run.tally.iterations + len(self.running))
             is_over = stop_reason(self._file.last, tally, self._settings, run.elapsed_s())
             if is_over or run.stop_if_interrupted() or run.pace.now() < self._begins_at:
@@ -248,6 +254,7 @@ class ParallelController(Controller):
             agent_words=run.start.asked.agent_arguments,
             setup=settings.setup or "",
             keep=settings.keep_clones,
+            transcript_bytes=_TRANSCRIPT_BYTES if settings.executor else None,
         )
         if self._is_elsewhere:
             shallow = text_of(self._repository.common / "shallow")
@@ -392,7 +399,10 @@ class ParallelController(Controller):
             trial.number = run.earlier + run.tally.iterations + 1
             trial.transcript = run.state.new_transcript(run.id, trial.number, result.prompt)
             with contextlib.suppress(OSError):  # a full disk costs the record, and not the work
-                trial.transcript.write_bytes(encode_text(result.transcript))
+                if result.transcript_file:
+                    shutil.move(result.transcript_file, trial.transcript)
+                else:
+                    trial.transcript.write_bytes(encode_text(result.transcript))
         run.live.iteration = CurrentIteration(number=trial.number, task=trial.task.id, transcript=trial.transcript)
 
     def _iteration(self, turn: Turn) -> Iteration:

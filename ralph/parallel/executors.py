@@ -1,6 +1,7 @@
 """Where attempts run: on this machine, each below a supervisor of its own; or on the workers of a Dask cluster."""
 
 import contextlib
+import io
 import json
 import os
 import shutil
@@ -8,13 +9,15 @@ from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, replace
 from importlib import import_module
-from typing import Any
+from queue import SimpleQueue
+from typing import IO, Any
 
 from ralph.errors import RalphError
 from ralph.parallel.attempt import RALPH, Attempt, TaskJob
 from ralph.process import signals
 from ralph.process.programs import MARK, call_program
 from ralph.process.supervisor import Command as Program
+from ralph.process.supervisor import Supervisor
 from ralph.run.context import Run
 
 _CONNECT_S = 10.0
@@ -26,7 +29,11 @@ class LocalExecutor:
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._free = list(run.supervisors)
+        self._free = SimpleQueue[Supervisor]()
+        for supervisor in run.supervisors:
+            self._free.put(supervisor)
+        self.places = len(run.supervisors)
+        """So many attempts and checks can run at the same time; the place of a supervisor that dies is lost."""
         self._threads = ThreadPoolExecutor(len(run.supervisors))
         self._cancelled = set[str]()
         self.doing: dict[str, str] = {}
@@ -66,16 +73,24 @@ class LocalExecutor:
         argv = [*RALPH, "attempt"]
         if not job.source:  # it can run anywhere
             argv = [*(run.settings.runner or ()), "ralph", "attempt"]
-        supervisor = self._free.pop()  # there are as many threads
+        supervisor = self._free.get()
         env = {**os.environ, MARK: f"{run.env[MARK]}:{supervisor.mark}"}
         program = Program(argv, env, output, prompt=given)
         try:
             ended = supervisor.run(program, hear, over, run.pace.awake)
+            self._free.put(supervisor)
             if ended.unstarted:
                 return Attempt(why=f"{argv[0]} cannot be started: {ended.unstarted}")
-            return _told(output.read_bytes(), ended.code, self.doing[job.task])
+            with output.open("rb") as printed:
+                result = _read_result(printed, ended.code, self.doing[job.task])
+                transcript = output.with_suffix(".transcript")
+                with transcript.open("wb") as file:
+                    shutil.copyfileobj(printed, file)
+            return replace(result, transcript_file=str(transcript))
+        except RalphError:
+            self.places -= 1
+            raise
         finally:
-            self._free.append(supervisor)
             for path in (given, output, program.errors):
                 path.unlink(missing_ok=True)
 
@@ -133,14 +148,22 @@ def on_worker(job: Mapping[str, Any]) -> Attempt:
     def over() -> bool:
         return bool(task.state != "executing" or worker.status.name == "closing")
 
-    done = call_program([*RALPH, "attempt"], timeout_s=_LONGEST_S, stdin=json.dumps(job).encode(), over=over)
-    return _told(done.stdout, done.code, done.stderr.decode(errors="replace").rstrip().rpartition("\n")[2])
-
-
-def _told(printed: bytes, code: int, message: str) -> Attempt:
-    """What an attempt printed, and where it could not begin, what it said last."""
+    reads, writes = os.pipe()  # which closes if the worker dies
     try:
-        text = Attempt(**json.loads(printed[printed.find(b'{"why": ') :]))  # a runner may greet first
-    except ValueError:
-        return Attempt(why=f"its attempt exited with {code}: {message}")
-    return replace(text, why=f"{text.why}: {message}") if text.why and message else text
+        given = json.dumps({**job, "ends_with_worker": True}).encode()
+        done = call_program([*RALPH, "attempt"], timeout_s=_LONGEST_S, stdin=given, held=(reads,), over=over)
+    finally:
+        os.close(reads)
+        os.close(writes)
+    printed = io.BytesIO(done.stdout)
+    result = _read_result(printed, done.code, done.stderr.decode(errors="replace").rstrip().rpartition("\n")[2])
+    return replace(result, transcript=printed.read().decode(errors="surrogateescape"))
+
+
+def _read_result(printed: IO[bytes], code: int, message: str) -> Attempt:
+    """What an attempt printed, and where it could not begin, what it said last; what its agent printed comes next."""
+    for line in printed:
+        with contextlib.suppress(ValueError):
+            result = Attempt(**json.loads(line[line.index(b'{"why": ') :]))  # a runner may greet first
+            return replace(result, why=f"{result.why}: {message}") if result.why and message else result
+    return Attempt(why=f"its attempt exited with {code}: {message}")

@@ -54,12 +54,14 @@ def call_program(  # noqa: PLR0913 - each can be said of any program
     env: Mapping[str, str] = os.environ,
     cwd: str | Path = "",
     stdin: bytes = b"",
+    held: Sequence[int] = (),
     over: Callable[[], bool] = lambda: False,
 ) -> Finished:
     """Runs a program of ralph's own (git, a notify script) to its end, or kills its group at the timeout, or `over`.
 
-    Safe from any thread. No supervisor ends it, and what it leaves in the background is not waited for. Nothing is
-    started any more for somebody who asked twice to end. Raises OSError when it cannot be started.
+    It inherits the descriptors `held` as 3 and so on. Safe from any thread. No supervisor ends it, and what it leaves
+    in the background is not waited for. Nothing is started any more for somebody who asked twice to end. Raises OSError
+    when it cannot be started.
     """
     if signals.is_impatient():
         return Finished(code=-signal.SIGKILL, stdout=b"", stderr=b"")
@@ -67,7 +69,7 @@ def call_program(  # noqa: PLR0913 - each can be said of any program
         given.write(stdin)
         given.seek(0)
         with _starting:
-            pid = spawn(argv, env, [given.fileno(), out.fileno(), err.fileno()], cwd)
+            pid = spawn(argv, env, [given.fileno(), out.fileno(), err.fileno(), *held], cwd)
             _running.add(pid)
         code = None
         try:
