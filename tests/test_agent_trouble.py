@@ -84,6 +84,7 @@ says = "That was all"
 WRONG = {
     "command": "Expected '='",
     'command = "mine"': "a list of words",
+    'command = ["mine", 5]': "a list of words",
     "run = []": "command",
     'command = ["a"]\nflags = []': "object",
 }

@@ -70,6 +70,7 @@ def test_a_project_gets_settings_with_the_verify_command_that_it_seems_to_have(p
         ("package.json", '{"test": "jest"}', "RALPH_VERIFY='yarn test'\n#RALPH_VERIFY='npm test'"),
         ("package.json", '{"build": "tsc"}', "RALPH_VERIFY="),
         ("package.json", '{"test": "echo \\"Error: no test specified\\" && exit 1"}', "RALPH_VERIFY="),
+        ("package.json", '{"test":"echo \\"Error: no test specified\\" && exit 1"}', "RALPH_VERIFY="),
         ("Makefile", "all:\ntest:\n\tx\n", "RALPH_VERIFY='make test'"),
     ):
         (project.root / name).write_text(there)

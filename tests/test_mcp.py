@@ -96,6 +96,10 @@ def test_an_agent_works_through_a_plan_with_the_ten_tools(project: Project) -> N
         assert (await call("get_next_task"))["why"] == "log_out is blocked: nobody logs out"
         assert (await call("get_state_summary"))["tasks"] == {"done": 1, "total": 2, "unproved": 0}
 
+        project.progress.write_text(project.progress_text.replace("IN_PROGRESS", "RALPH_DONE"))
+        await call("add_task", description="One more")
+        assert "\nIN_PROGRESS\n" in project.progress_text, "else no run would begin it"
+
     served(project, story)
     said = (
         "- [WHEN] add_login_page: I saw it in a browser\n"

@@ -158,7 +158,7 @@ def test_all_problems_are_told_in_one_go(project: Project, agent: Agent) -> None
 def test_what_has_no_effect_alone_is_refused_where_it_was_asked_for_and_remarked_in_files(
     project: Project, agent: Agent
 ) -> None:
-    """In a role, a rehearsal or an attempt of a crew it has one: their stories would fail."""
+    """In a role, a rehearsal or an attempt under --jobs it has one: their stories would fail."""
     project.has_tasks("one")
     for args, what, needed in (
         ("--max-agents 20", "--jobs", "--strict"),

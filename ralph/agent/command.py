@@ -188,7 +188,8 @@ def _load_agent_file(path: Path) -> Agent:
             agent.rule("")
             agent.command_line(Settings(effort="none"), "", mcp="none")
         words = [agent.command, agent.run, agent.prompt, agent.talk, *agent.flags.values()]
-        if not agent.command or any(isinstance(one, str) for one in words):
+        are_words = (isinstance(one, list | tuple) and all(isinstance(word, str) for word in one) for one in words)
+        if not agent.command or not all(are_words):
             raise TypeError("a command is a list of words")  # noqa: TRY301 - as what Python says of the others
     except (OSError, ValueError, TypeError, AttributeError, LookupError, re.error) as error:
         raise RalphError(f"{path}: is no agent file: {error}") from error

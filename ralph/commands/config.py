@@ -17,7 +17,7 @@ from ralph.settings import sources
 from ralph.settings.table import TABLE, Source
 from ralph.settings.values import truth
 
-_SCRIPT = r'"test":(?! "echo \\"Error: no test)'
+_SCRIPT = r'"test":(?!\s*"echo \\"Error: no test)'
 _SEEN = (
     ("Makefile", "(?m)^check:", "make check"),
     ("Makefile", "(?m)^test:", "make test"),

@@ -102,7 +102,7 @@ class _Doctor:
             if not pays and "login" in about:
                 env = {**agent.agent_environment(run="doctor", tmux=os.devnull), **one.env}
                 if call_program([place, *about["login"]], timeout_s=30, env=env).code:
-                    yield bad(f"{one.name}: nobody is logged in", about["login_fix"])
+                    yield bad(f"{one.name}: nobody is logged in", about.get("login_fix", f"log in to {one.name}"))
                     continue
             yield ok(f"{one.name} at {place}: {pays or 'its own login'} pays")
 

@@ -160,6 +160,8 @@ class Tools:
         if self._proposes:
             self._edit(lambda text: progress.with_lines(text, "Proposed", tasks.task_lines([new])))
             return {"task_id": task_id, "status": "proposed"}
+        if self._file.last.done:  # else no run would begin it
+            self._edit(lambda text: progress.with_status(text, "IN_PROGRESS"))
         return self._edited(task_id, lambda text: progress.with_tasks(text, tasks.task_lines([new])))
 
     def increment_retry(self, task_id: str, reason: str = "") -> Answer:

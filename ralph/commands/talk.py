@@ -99,10 +99,11 @@ def _converse(start: PreparedStart, state: State) -> str:
     )
     env = {name: value for name, value in os.environ.items() if not name.startswith("RALPH_")}
     plan, before = files.read_or_empty(start.plan), progress.parse(files.read_or_empty(start.progress_path))
-    foreground(agent.command_line(start.settings, prompt), env=env)
+    code = foreground(agent.command_line(start.settings, prompt), env=env)
     state.remove_note(WantedConversation)
     now = progress.parse(files.read_or_empty(start.progress_path))
-    message = f"{start.plan.name} {'is as it was' if files.read_or_empty(start.plan) == plan else 'changed'}"
+    ended = f"the agent exited with {code} · " if code else ""
+    message = f"{ended}{start.plan.name} {'is as it was' if files.read_or_empty(start.plan) == plan else 'changed'}"
     return f"{message} · {plural(len(now.tasks), 'task')} ({len(now.tasks) - len(before.tasks):+}), {now.ticked} ticked"
 
 

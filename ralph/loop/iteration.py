@@ -67,6 +67,8 @@ def run_agent_once(run: Run) -> Iteration:
             run.command_runner.remove_orphaned_locks("the agent")
         if after.verified:  # that word is ralph's alone, also where nothing is verified today
             after = run.file.edit(progress.without_lines, "Verified")
+        if before.round and after.rounds != before.rounds:  # how often something was validated only ralph counts
+            after = run.file.edit(progress.with_mode, after.mode or "build", before.rounds)
         if watched.changed is None:
             commits, changed = run.changes.take_changes()
     if turn.outcome is not Outcome.OK:

@@ -162,7 +162,7 @@ def _take_folder(name: str) -> Path:
     It is locked by this process and those that inherit the descriptor.
     """
     for number in itertools.count(1):
-        folder = files.state_home() / "crew" / (name if number == 1 else f"{name}+{number}")
+        folder = files.state_home() / "clones" / (name if number == 1 else f"{name}+{number}")
         folder.mkdir(parents=True, mode=0o700, exist_ok=True)
         held = os.open(folder, os.O_RDONLY)
         with contextlib.suppress(BlockingIOError):

@@ -133,7 +133,7 @@ def run_figures(run: Run) -> str:
 def status_line(run: Run, edge: int) -> str:
     """What goes on in a run, in so many columns: what is done now gives way first, then cost, time and the others.
 
-    Above it a line for each agent of a crew.
+    Above it a line for each task in progress, under `--jobs`.
     """
     tally = run.tally
     now = run.file.last

@@ -29,7 +29,7 @@ prompt=$(cat)
 : > "$(printf '%s\n' "$prompt" | sed -n 's/.*File `\(.*\)` exists.*/\1/p' | head -n 1)"
 printf '%s\n' "$prompt" | grep -m 1 '^<task-done '
 """
-BARE_CREW = r"""
+BARE_PARALLEL = r"""
 seq 0 15 | xargs -P "$1" -I@ sh -c 'echo "File \`made/@\` exists" | "$0";
 flock .git sh -c "git add made/@ && git commit -qm @"' "$2"
 """
@@ -163,14 +163,14 @@ def _lists(bench: Bench, tasks: int, files: int = 0) -> None:
     bench.commits("strict")
 
 
-def crew(bench: Bench) -> None:
+def parallel(bench: Bench) -> None:
     """Sixteen independent tasks with an agent that takes two seconds, beside xargs doing them without any check."""
     for jobs in ("1", "2", "4", "8"):
         slow = ("strict", "env", "PAUSE_S=2")
-        bare = (*slow, "bash", "-c", BARE_CREW, "xargs", jobs, bench.obedient)
+        bare = (*slow, "bash", "-c", BARE_PARALLEL, "xargs", jobs, bench.obedient)
         ralph = (*slow, bench.ralph, *STRICT, "--agent", bench.obedient, "--jobs", jobs)
         commands = {"xargs": bare, "ralph": ralph}
-        bench.table(f"crew, 16 tasks, {jobs} at once", partial(_lists, bench, 16), commands, runs=1)
+        bench.table(f"parallel, 16 tasks, {jobs} at once", partial(_lists, bench, 16), commands, runs=1)
 
 
 def hops(bench: Bench) -> None:
@@ -187,7 +187,7 @@ def hops(bench: Bench) -> None:
 
 
 if __name__ == "__main__":
-    tables = {table.__name__: table for table in (start, loop, strict, crew, hops)}
+    tables = {table.__name__: table for table in (start, loop, strict, parallel, hops)}
     memory_disk = "/dev/shm" if os.path.isdir("/dev/shm") else None  # noqa: PTH112 - a disk's slowness is not ralph's
     print(f"load average: {', '.join(f'{load:.1f}' for load in os.getloadavg())}")
     with tempfile.TemporaryDirectory(prefix="ralph-bench-", dir=memory_disk) as root:

@@ -1,4 +1,4 @@
-"""--jobs: independent tasks at the same time, each in a clone, landed one by one. Whole runs in a real repository."""
+"""--jobs: independent tasks at the same time, each in a clone, merged one by one. Whole runs in a real repository."""
 
 import re
 import shlex
@@ -11,7 +11,7 @@ from random import Random
 import pytest
 from forks import PYTHON
 from ralph_driver import COMMAND, LONG, Project, Running, alive, eventually, executable, kill, leaping, marked, paced
-from stories import Agent, at_limit, hangs, init, marks, raw, runs, says, tries
+from stories import Agent, at_limit, hangs, init, marks, raw, runs, says, tries, waits_for
 
 from ralph.parallel.running_task import merge_lines
 
@@ -71,7 +71,7 @@ class Crew:
 
     @property
     def clones(self) -> list[Path]:
-        return list(self.project.state.glob("ralph/crew/feature-*/*"))
+        return list(self.project.state.glob("ralph/clones/feature-*/*"))
 
 
 @pytest.fixture
@@ -266,8 +266,10 @@ class TestThePersonsOwnWork:
     def test_in_the_way_is_left_alone_and_finished_tasks_wait_for_it_without_an_agent(
         self, crew: Crew, project: Project
     ) -> None:
-        crew.has(A, B, a="echo a > README.md", b="meets c; echo b > b.txt")
-        project.does("echo 'mine, and not in git' > README.md")
+        crew.has(A, B, a="echo > .gitignore; echo a > README.md", b="meets c; echo b > b.txt")
+        project.does(
+            "echo README.md > .gitignore; git add .; git commit -qm Ignore; echo 'mine, and not in git' > README.md"
+        )
         running = project.start(*crew.words())
         eventually(
             lambda: "a is finished and waits to be merged: your changes to README.md are in the way" in running.stderr
@@ -277,8 +279,8 @@ class TestThePersonsOwnWork:
         said = "ralph: waits for you: your changes to README.md are in the way of 2 finished tasks · 0/2 tasks"
         assert (run.code, said in run.text) == (4, True), run.text
         assert (project.root / "README.md").read_text() == "mine, and not in git\n"
-        assert crew.subjects() == []
-        project.does("git branch -m trunk; echo mine > README.md; git add README.md; git commit -qm 'My own'")
+        assert crew.subjects() == ["Ignore"]
+        project.does("git branch -m trunk; echo mine > README.md; git add -f README.md; git commit -qm 'My own'")
         crew.does(a="echo asked > ~/asked")
         assert "conflicts in README.md" in crew.works("--max-tries", "1", code=4)
         (kept,) = project.git("for-each-ref", "--format=%(refname)", "refs/ralph").split()
@@ -291,7 +293,8 @@ class TestThePersonsOwnWork:
         project.does("git config merge.autoStash true; git config merge.verifySignatures true")
         waits = "touch ~/begun-$task; meets {}; echo $task > $task.txt"
         crew.has(A, B_AFTER_A, a=waits.format("committed"), b=waits.format("switched"))
-        more = f"touch ~/more; cd {project.root}; git commit --allow-empty -qm More; touch .git/index.lock"
+        commits = "echo > more.txt; git add more.txt; git commit -qm More"
+        more = f"touch ~/more; cd {project.root}; {commits}; touch .git/index.lock"
         running = project.start(
             *crew.words("--verify", f"case $PWD in *landing*) [ -e ~/more ] || {{ {more}; }} ;; esac")
         )
@@ -309,16 +312,22 @@ class TestThePersonsOwnWork:
         assert "your changes to README.md may be in the way of finished tasks" in crew.works(code=2)
         crew.works("--allow-dirty")
         assert crew.subjects() == ["My own", "More", "a: Do a", "c: Do c"]
+        assert "more.txt" in project.git("ls-tree", "--name-only", "HEAD")
+        crew.has("d: The fourth", d="echo d > README.md")
+        assert "your changes to README.md are in the way of 1 finished task" in crew.works("--allow-dirty", code=4)
+        assert (project.root / "README.md").read_text() == "more\n", "what is not committed is not stashed"
 
+    @pytest.mark.parametrize("words", ["The first", "Something else"])
     def test_on_a_branch_that_goes_finished_tasks_wait_and_land_where_the_next_run_begins(
-        self, crew: Crew, project: Project
+        self, crew: Crew, project: Project, words: str
     ) -> None:
         crew.has(A, a=f"git -C {project.root} branch -m trunk; echo $task > a.txt")
         assert "the branch main is gone, which is in the way of 1 finished task" in crew.works(code=4)
-        crew.does(a="echo asked > ~/asked")
+        project.progress.write_text(project.progress_text.replace("The first", words))
+        crew.does(a="echo asked > ~/asked; echo again > a.txt")
         crew.works()
-        assert (crew.subjects("trunk"), (project.home / "asked").exists()) == (["a: Do a"], False)
-        assert not project.git("for-each-ref", "refs/ralph/queue")
+        assert crew.subjects("trunk") == ["a: Do a"]
+        assert (project.home / "asked").exists() == (words != "The first"), "work for other words is not this task's"
 
     def test_that_an_agent_blocked_are_tried_again_once_another_landed(self, crew: Crew, project: Project) -> None:
         blocks = "signal=$(echo $signal | sed s/task-done/task-blocked/g)"
@@ -373,17 +382,85 @@ def test_the_end_of_the_coordinator_is_the_end_of_all_and_the_next_start_begins_
 
 
 def test_what_ctrl_c_cuts_short_in_a_clone_is_handed_over_and_its_cost_counts(project: Project, agent: Agent) -> None:
-    project.has_tasks(A)
-    half = raw(init(), says("Half."), runs("echo > half.txt"), marks("on"), hangs())
-    agent.story(half, tries(runs("echo > whole.txt")))
+    project.has_tasks(A, B)
+    half = [raw(init(), says("Half."), runs("echo > half.txt"), marks(name), hangs()) for name in ("one", "other")]
+    agent.story(*half, tries(runs("echo > whole.txt")), tries(runs("echo > more.txt")))
     running = project.start("feature.md", "build", "--strict", "--jobs", "2")
-    eventually(lambda: agent.reached("on"))
+    eventually(lambda: agent.reached("one") and agent.reached("other"))
     running.signal(signal.SIGINT)
-    assert running.wait().code == -signal.SIGINT
-    assert project.iterations("cost_usd") == [0.02]
+    run = running.wait()
+    assert (run.code, "$0.04" in run.text) == (-signal.SIGINT, True), run.text
+    assert project.iterations("cost_usd") == [0.02, 0.02]
     assert project.build("--strict", "--jobs", "2").code == 0
     left = "Ctrl+C; files it had changed, which may be gone since: half.txt; its last words: Half."
-    assert f"One was cut short before it was ready: {left}\n" in agent.prompts[1]
+    assert f"One was cut short before it was ready: {left}\n" in agent.prompts[2]
+
+
+class TestTheMergeQueue:
+    def test_checks_at_the_same_time_and_again_what_was_checked_on_top_of_one_that_fails(
+        self, crew: Crew, project: Project
+    ) -> None:
+        first = f"until git -C {project.root} log | grep -q 'z: Do z'; do sleep 0.02; done"
+        waits = "until [ -e ~/c-on-b ]; do sleep 0.02; done"
+        fails = f"touch ~/b-begun; [ -e ~/failed ] || {{ {waits}; touch ~/failed; exit 1; }}"
+        on_b = "if [ -e b.txt ]; then touch ~/c-on-b; else touch ~/c-alone; fi"
+        crew.has(
+            "z: The first to be merged",
+            B,
+            "c: The third",
+            b=f"{first}; echo b > b.txt",
+            c="until [ -e ~/b-begun ]; do sleep 0.02; done; echo c > c.txt",
+        )
+        verify = f"case $PWD in *b+before-*) {fails} ;; *c+before-*) {on_b} ;; esac"
+        crew.works("--verify", verify, "--landing-window", "2", jobs=3)
+        assert crew.subjects() == ["z: Do z", "c: Do c", "b: Do b"]
+        assert (project.home / "c-alone").exists()
+        assert project.git("ls-tree", "--name-only", "HEAD^").split() == ["c.txt", "feature.md", "z.txt"]
+
+    def test_survives_a_signal_and_asks_no_agent_again_where_the_task_reads_as_it_did(
+        self, crew: Crew, project: Project
+    ) -> None:
+        crew.has(A, B, a="meets b; echo a > a.txt", b="meets a; echo b > b.txt")
+        hangs = "case $PWD in *before-*) touch ~/checks; sleep 3600 ;; esac"
+        for ended in (signal.SIGINT, signal.SIGKILL):
+            running = project.start(*crew.words("--verify", hangs), command=paced(interrupt_s=0.5, terminate_s=0.5))
+            eventually((project.home / "checks").exists)
+            (project.home / "checks").unlink()
+            running.signal(ended)
+            assert running.wait().code == -ended
+            eventually(lambda: not marked(project.env["TEST_MARK"]))
+        assert len(crew.subjects()) == 1
+        crew.does(a="echo asked > ~/asked", b="echo asked > ~/asked")
+        assert "passed in an earlier run and waits to be merged" in crew.works("--verify", "true")
+        assert sorted(crew.subjects()) == ["a: Do a", "b: Do b"]
+        assert (project.home / "asked").exists() is False
+        assert not project.git("for-each-ref", "refs/ralph/queue")
+
+    def test_goes_on_while_a_usage_limit_lasts_and_a_stop_is_heard_at_once(
+        self, project: Project, agent: Agent
+    ) -> None:
+        project.has_tasks(A, B)
+        agent.story(at_limit(), tries(waits_for("go"), runs("touch made"), cost_usd=2))
+        running = project.start("feature.md", "build", "--strict", "--jobs", "2")
+        eventually(lambda: "waiting until" in running.stdout)
+        agent.let("go")
+        eventually(lambda: "1/2 tasks" in running.stdout)
+        assert running.process.poll() is None, "it waits for the end of the limit"
+        project.progress.write_text(project.progress_text.replace("IN_PROGRESS", "IN_PROGRESS\nRALPH_STOP"))
+        run = running.wait(10)
+        assert (run.code, "$2.0" in run.text) == (3, True), run.text
+
+    def test_ends_where_what_attempts_run_below_was_killed(self, crew: Crew, project: Project) -> None:
+        sleeps = "touch ~/$task; sleep 3600"
+        crew.has(A, B, a=sleeps, b=sleeps)
+        running = project.start(*crew.words("--max-failures", "off"))
+        for name in "ab":
+            eventually((project.home / name).exists)
+        supervisors = subprocess.run(["ps", "--ppid", str(running.pid), "-o", "pid="], capture_output=True, check=True)
+        kill([*map(int, supervisors.stdout.split())])
+        run = running.wait()
+        assert (run.code, "the processes below which attempts run were killed" in run.text) == (1, True), run.text
+        assert not marked(project.env["TEST_MARK"])
 
 
 def test_what_landed_when_ralph_was_killed_is_ticked_and_not_done_again(crew: Crew, project: Project) -> None:
@@ -449,13 +526,17 @@ def test_a_cluster_works_on_the_tasks_and_one_whose_worker_dies_is_tried_by_anot
             home = f"{project.home}/state{number}"
             dask("worker", f"tcp:{address}", "--no-nanny", "--nthreads", "1", XDG_STATE_HOME=home, WORKER=number)
         words = crew.words("--executor", f"dask:{address}")
-        crew.has(A, B, a='echo $WORKER > ~/a; [ -e ~/again ] || sleep 3600; echo "$task" > a.txt')
+        goes_on = "while sleep 0.1; do echo first >> a.txt; done"
+        first = f"[ -e ~/again ] || {{ echo $$ > ~/first; echo $WORKER > ~/a; {goes_on}; }}"
+        crew.has(A, B, a=f'{first}; echo "$task" >> a.txt')
         running = project.start(*words)
         worker = programs[said_by("a")]
         (project.home / "again").touch()
         worker.signal(signal.SIGKILL)
         run = running.wait(120)
         assert run.code == 0, run.text
+        assert project.git("show", "HEAD:a.txt") == "a\n", "nothing of the first, for whom nobody waited"
+        eventually(lambda: not alive(said_by("first")))
         assert sorted(crew.subjects()) == ["a: Do a", "b: Do b"]
 
         sleeps = "echo $$ > ~/$task; sleep 3600"
@@ -482,9 +563,10 @@ def test_a_cluster_works_on_the_tasks_and_one_whose_worker_dies_is_tried_by_anot
             program.wait()
 
 
+@pytest.mark.parametrize("window", [1, 3])
 @pytest.mark.parametrize("seed", range(40 if LONG else 1))
 def test_any_graph_of_tasks_lands_each_once_in_a_legal_order_with_every_commit_green(
-    crew: Crew, project: Project, seed: int
+    crew: Crew, project: Project, seed: int, window: int
 ) -> None:
     random = Random(seed)
     names = [f"t{number}" for number in range(7 if LONG else 5)]
@@ -498,7 +580,7 @@ def test_any_graph_of_tasks_lands_each_once_in_a_legal_order_with_every_commit_g
         does[name] = f"{once}; sleep 0.{random.randint(0, 4)}; echo $task > {random.choice(names)}.txt; touch $task.own"
     crew.has(*listed, **does)
     unlimited = [word for name in ("tries", "failures", "stalls") for word in (f"--max-{name}", "off")]
-    crew.works("--verify", "! test -e red.txt", *unlimited, jobs=3)
+    crew.works("--verify", "! test -e red.txt", "--landing-window", str(window), *unlimited, jobs=3)
     landed = [subject.partition(":")[0] for subject in crew.subjects()]
     assert sorted(landed) == sorted(names), "each once"
     assert all(landed.index(one) < landed.index(name) for name, others in after.items() for one in others)
