@@ -94,14 +94,16 @@ def _mend_streams() -> None:
     sys.stdout = open(1, "w", errors="ascii", closefd=False)  # noqa: SIM115 - the locale's, to the end
 
 
-def _verb(name: str, where: str, meaning: str, *params: click.Parameter, **more: Any) -> click.Command:
+def _verb(
+    name: str, where: str, meaning: str, *params: click.Parameter, calls_ralph: bool = False, **more: Any
+) -> click.Command:
     """The verb of that name, which loads its function. With the options of a run that gets what they ask."""
     module, _, function = where.rpartition(".")
 
     def call(**given: Any) -> Any:
         if "requirements" in given:
             given = {"asked": options.asked(given, *click.get_current_context().obj)}
-        return getattr(import_module(module), function)(**given)
+        return getattr(import_module(module), function)(**given, **({"ralph": main} if calls_ralph else {}))
 
     return click.Command(name, params=[*params, _FOLDER], help=meaning, callback=call, **more)
 
@@ -283,6 +285,7 @@ _VERBS = [
         "attempt",
         "ralph.parallel.attempt.run_attempt",
         "What --jobs starts for each task, wherever that is: a job as JSON on stdin, what came of it on stdout.",
+        calls_ralph=True,
         hidden=True,
     ),
 ]

@@ -203,6 +203,7 @@ class TestIndependentTasks:
         said = crew.works(jobs=2, code=4)
         assert "was changed: " in said, said  # whichever of them is seen first
         assert not (project.home / "escaped").exists(), "nor where the work should land"
+        assert "c: Do c" not in crew.subjects()
 
     def test_that_conflict_are_tried_again_on_top_and_those_that_break_each_other_never_land_both(
         self, crew: Crew, project: Project

@@ -10,13 +10,15 @@ import fcntl
 import itertools
 import json
 import os
+import re
+import select
 import shlex
 import shutil
 import socket
 import sys
-import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -25,7 +27,7 @@ from ralph.errors import RalphError
 from ralph.git.repository import Git, text_of
 from ralph.plan.progress import encode_text
 from ralph.process import signals
-from ralph.process.programs import MARK, call_program, foreground
+from ralph.process.programs import MARK, call_in_front, call_program
 from ralph.store import journal
 from ralph.store.state import path_digest
 from ralph.words import format_duration
@@ -111,26 +113,28 @@ class Attempt:
     """The file on the coordinator's machine that has it otherwise."""
 
 
-def run_attempt() -> int:
-    """Does the job that stands on the standard input, and prints the Attempt; all that it says goes to stderr."""
+def run_attempt(ralph: Callable[[], None]) -> int:
+    """Does the job that stands on the standard input, and prints the Attempt; all that it says goes to stderr.
+
+    `ralph` is the command of that name, which is called in a process of its own and need not be loaded again.
+    """
     signals.install_handlers()  # what runs in front hears them; this one has to clean up
     out = os.dup(1)
     os.dup2(2, 1)
     job = TaskJob(**json.load(sys.stdin))
     if job.ends_with_worker:
         os.set_inheritable(_WORKER, False)
-        threading.Thread(target=_end_with_worker, daemon=True).start()
     with os.fdopen(out, "wb") as file:
         try:
-            run_job(job, file)
+            run_job(job, file, ralph)
         except RalphError as error:
             _write_result(file, Attempt(why=error.message))
     return 0
 
 
-def _end_with_worker() -> None:
-    os.read(_WORKER, 1)  # nothing is ever written there
-    signals.end_self()
+def _has_lost_worker(job: TaskJob) -> bool:
+    """Whether the worker has died that started this: nothing is ever written into its pipe."""
+    return job.ends_with_worker and bool(select.select([_WORKER], [], [], 0)[0])
 
 
 def _write_result(out: IO[bytes], result: Attempt, transcript: Path | None = None, most: int | None = None) -> None:
@@ -142,7 +146,7 @@ def _write_result(out: IO[bytes], result: Attempt, transcript: Path | None = Non
             shutil.copyfileobj(file, out)
 
 
-def run_job(job: TaskJob, out: IO[bytes]) -> None:
+def run_job(job: TaskJob, out: IO[bytes], ralph: Callable[[], None]) -> None:
     """Does the job, and writes what came of it. Raises RalphError where it could not begin."""
     folder = _take_folder(job.name)
     with socket.socket() as content:
@@ -150,7 +154,7 @@ def run_job(job: TaskJob, out: IO[bytes]) -> None:
         env |= {**job.env, NAME: job.name, "RALPH_PORT": str(_hold_ports(content))}
         env["XDG_STATE_HOME"] = str(folder / "state")
         try:
-            _write_result(out, *_run_in_clone(job, folder, env), job.transcript_bytes)
+            _write_result(out, *_run_in_clone(job, folder, env, ralph), job.transcript_bytes)
         finally:
             if not job.keep:
                 files.remove_folder(folder)
@@ -176,7 +180,9 @@ def _take_folder(name: str) -> Path:
     return folder
 
 
-def _run_in_clone(job: TaskJob, folder: Path, env: Mapping[str, str]) -> tuple[Attempt, Path | None]:
+def _run_in_clone(
+    job: TaskJob, folder: Path, env: Mapping[str, str], ralph: Callable[[], None]
+) -> tuple[Attempt, Path | None]:
     """What came of it, and where what its agent printed is."""
     clone = _make_clone(job, folder)
     progress = folder / "PROGRESS.md"
@@ -185,7 +191,7 @@ def _run_in_clone(job: TaskJob, folder: Path, env: Mapping[str, str]) -> tuple[A
     _write_files(folder / "prompts", {name: (0o600, text) for name, text in job.templates.items()})
     if job.setup:
         setup = [*shlex.split(env.get("RALPH_WRAP", "")), "sh", "-c", job.setup]
-        done = call_program(setup, timeout_s=_SETUP_S, env=env, cwd=here)
+        done = call_program(setup, timeout_s=_SETUP_S, env=env, cwd=here, over=partial(_has_lost_worker, job))
         sys.stderr.buffer.write(done.stdout + done.stderr)
         if done.code:
             raise RalphError(f"the setup command exited with {done.code}; it has {format_duration(_SETUP_S)}")
@@ -194,19 +200,14 @@ def _run_in_clone(job: TaskJob, folder: Path, env: Mapping[str, str]) -> tuple[A
     if job.templates:
         words += ["--prompts", str(folder / "prompts")]
     if job.applies:
-        commit = clone.run("bundle", "unbundle", "/dev/stdin", stdin=base64.b64decode(job.applies)).decode().split()[0]
-        stands_in = folder / "claude"  # of that name, so that no setting of claude's is refused
-        cherry_pick = shlex.join([sys.executable, "-P", "-m", "ralph.parallel.cherry_pick", commit])
-        stands_in.write_text(f"#!/bin/sh\nexec {cherry_pick}\n")
-        stands_in.chmod(0o700)
-        words += ["--agent", shlex.quote(str(stands_in)), "--evidence", "off"]
+        words += ["--agent", shlex.quote(str(_write_applying_agent(job, folder, clone))), "--evidence", "off"]
         if "RALPH_ROLES" in env:
             words += ["--roles", "build"]
     else:
         words += ["--", *job.agent_words] if job.agent_words else []
     code = 130
     with contextlib.suppress(KeyboardInterrupt):  # what it came to until then is told
-        code = foreground([*RALPH, *words], env=env, cwd=here)
+        code = call_in_front(partial(_run_ralph, ralph, words, env, here), over=partial(_has_lost_worker, job))
     own = f"state/ralph/*-{path_digest(progress)}/journal.jsonl"  # the project's tests may run ralph, too
     lines = next(folder.glob(own), folder / "none")
     found = journal.read(lines)
@@ -229,6 +230,37 @@ def _run_in_clone(job: TaskJob, folder: Path, env: Mapping[str, str]) -> tuple[A
         clone.run("update-ref", _PASSED, result.commit)
         result = replace(result, bundle=pack_bundle(clone, f"{job.commit}..{_PASSED}"))
     return result, transcript
+
+
+def _run_ralph(ralph: Callable[[], None], words: Sequence[str], env: Mapping[str, str], here: Path) -> None:
+    """Is the ralph of the clone from now on."""
+    os.environ.clear()
+    os.environ.update(env)
+    os.chdir(here)
+    sys.argv = ["ralph", *words]
+    ralph()
+
+
+_APPLIES = """\
+#!/bin/sh
+signal=$(grep -o '<task-done [^<>]*>[^<>]*</task-done>' | tail -n 1)
+git -c core.hooksPath=/dev/null cherry-pick --no-commit COMMIT >&2 || { git reset --hard --quiet; exit 1; }
+cat "$0.words"
+printf '\\n\\n%s\\n' "$signal"
+"""
+"""Stands in for an agent: its result passes the same gates as any work, and the project's hooks run at the commit."""
+
+
+def _write_applying_agent(job: TaskJob, folder: Path, clone: Git) -> Path:
+    """An agent that applies the commit of the job, and says what its message says."""
+    commit = clone.run("bundle", "unbundle", "/dev/stdin", stdin=base64.b64decode(job.applies)).decode().split()[0]
+    message = os.fsdecode(clone.run("show", "-s", "--format=%B", commit))
+    words = re.sub(rf"(?m)^Ralph-(?:Task|Role): .*\n?|\A.*?\b{re.escape(job.task)}: ", "", message)  # hooks prefix it
+    agent = folder / "claude"  # of that name, so that no setting of claude's is refused
+    agent.write_text(_APPLIES.replace("COMMIT", commit))
+    agent.chmod(0o700)
+    agent.with_suffix(".words").write_bytes(encode_text(words.strip()))
+    return agent
 
 
 def _make_clone(job: TaskJob, folder: Path) -> Git:

@@ -325,7 +325,7 @@ class ParallelController(Controller):
         """Waits for the next event; what is known of the attempt that is over, or of what can be merged."""
         run = self._run
         while True:
-            stop = run.stop_if_interrupted()
+            stop = run.stop_if_interrupted() or run.stop_if_tampered()
             if not (stop or self._in_the_way):
                 self.queue.begin_checks()
             ready = self._ready_to_conclude()
@@ -343,7 +343,7 @@ class ParallelController(Controller):
     def _ready_to_conclude(self) -> QueuedTask | None:
         """What waits and will not any more: a person took it back, or it was checked on top, or a signal came."""
         taken_back = (entry for entry in self.queue.entries if entry.tried.is_taken_back(self._file.text))
-        is_over = self._run.stop_if_interrupted()
+        is_over = self._run.stop_if_interrupted() or self._run.stop_if_tampered()
         return next(taken_back, self.queue.entries[0] if is_over and self.queue.entries else self.queue.judged_head())
 
     def _announce_wait(self) -> None:
@@ -361,6 +361,7 @@ class ParallelController(Controller):
         run = self._run
         is_interrupted = bool(run.stop_if_interrupted())
         done = wait([*self.running, *self.queue.running_checks], _LOOK_S, FIRST_COMPLETED).done
+        run.git_settings.compare()  # before any git runs
         run.read_progress()
         for trial in self._in_progress():
             if run.stop_if_interrupted() or trial.is_taken_back(self._file.text):
@@ -376,7 +377,6 @@ class ParallelController(Controller):
         trial = self.last = self.running.pop(future)
         self._merging = None
         trial.result = result_of(future)
-        run.git_settings.compare()
         turn = turn_of(trial.result)
         if run.stop_if_interrupted():
             turn.outcome = Outcome.INTERRUPTED
@@ -388,7 +388,6 @@ class ParallelController(Controller):
     def _merge_iteration(self, entry: QueuedTask, turn: Turn) -> Iteration:
         """What is known of one that waited to be merged."""
         self.last, self._merging = entry.tried, entry
-        self._run.git_settings.compare()
         self._begin_record(entry.tried, entry.checked)
         return replace(self._iteration(turn), is_merge=True)
 

@@ -116,12 +116,36 @@ def foreground(argv: Sequence[str], *, env: Mapping[str, str] = os.environ, cwd:
     KeyboardInterrupt afterwards where ralph was asked to stop.
     """
     sys.stdout.flush()
-    pid = spawn(argv, env, cwd=cwd)
+    return _wait_in_front(spawn(argv, env, cwd=cwd), lambda: False)
+
+
+def call_in_front(work: Callable[[], None], over: Callable[[], bool]) -> int:
+    """As `foreground`, for a function in a process of its own; ends it once it is over. Not beside other threads."""
+    sys.stdout.flush()
+    pid = os.fork()
+    if not pid:
+        code = 1
+        try:
+            signals.install_handlers()
+            work()
+        except SystemExit as ended:
+            code = ended.code if isinstance(ended.code, int) else 1
+        except BaseException:  # noqa: BLE001 - nobody else would tell
+            sys.excepthook(*sys.exc_info())
+        finally:
+            with contextlib.suppress(OSError):
+                sys.stdout.flush()
+                sys.stderr.flush()
+            os._exit(code)
+    return _wait_in_front(pid, over)
+
+
+def _wait_in_front(pid: int, over: Callable[[], bool]) -> int:
     ended, passed = 0, None
     while not ended:
         with contextlib.suppress(KeyboardInterrupt):
             signals.wait(0.1)
-        if passed is None and (passed := signals.interrupted()):
+        if passed is None and (passed := signals.interrupted() or (signal.SIGTERM if over() else None)):
             signals.send_signal(os.kill, pid, passed)
         ended, status = os.waitpid(pid, os.WNOHANG | os.WUNTRACED)
         if ended and os.WIFSTOPPED(status):  # by Ctrl+Z; the shell's `fg` wakes both

@@ -67,11 +67,6 @@ def wait(seconds: float, *others: int | IO[bytes]) -> bool:
     return any(one in ready for one in others)
 
 
-def end_self() -> None:
-    """Asks this process to end, as somebody with `kill` would."""
-    os.kill(os.getpid(), signal.SIGTERM)
-
-
 def send_signal(kill: Callable[[int, int], None], pid: int, number: int) -> None:
     """Sends the signal by os.kill or os.killpg to somebody who may be gone."""
     with contextlib.suppress(ProcessLookupError, PermissionError):

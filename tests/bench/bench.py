@@ -31,8 +31,9 @@ printf '%s\n' "$prompt" | grep -m 1 '^<task-done '
 """
 BARE_PARALLEL = r"""
 seq 0 15 | xargs -P "$1" -I@ sh -c 'echo "File \`made/@\` exists" | "$0";
-flock .git sh -c "git add made/@ && git commit -qm @"' "$2"
+flock .git sh -c "sleep $1 && git add made/@ && git commit -qm @"' "$2" "$3"
 """
+"""So many at once, the agent, and the seconds that verify takes, within the lock: each commit has passed."""
 BARE = 'n=0; while [ "$n" -lt "$1" ]; do cat "$2" | "$3"; n=$((n + 1)); done'
 AGENT = shutil.which("true") or "true"
 """The program: by its name alone a shell would do without one."""
@@ -164,13 +165,14 @@ def _lists(bench: Bench, tasks: int, files: int = 0) -> None:
 
 
 def parallel(bench: Bench) -> None:
-    """Sixteen independent tasks with an agent that takes two seconds, beside xargs doing them without any check."""
-    for jobs in ("1", "2", "4", "8"):
+    """Sixteen independent tasks with an agent that takes two seconds, beside xargs with a lock around each commit."""
+    for jobs, verify_s, window in (("2", "0", "1"), ("4", "0", "1"), ("4", "2", "4"), ("8", "6", "1"), ("8", "6", "4")):
         slow = ("strict", "env", "PAUSE_S=2")
-        bare = (*slow, "bash", "-c", BARE_PARALLEL, "xargs", jobs, bench.obedient)
-        ralph = (*slow, bench.ralph, *STRICT, "--agent", bench.obedient, "--jobs", jobs)
-        commands = {"xargs": bare, "ralph": ralph}
-        bench.table(f"parallel, 16 tasks, {jobs} at once", partial(_lists, bench, 16), commands, runs=1)
+        bare = (*slow, "bash", "-c", BARE_PARALLEL, "xargs", jobs, bench.obedient, verify_s)
+        how = ("--jobs", jobs, "--landing-window", window, "--verify", f"sleep {verify_s}")
+        commands = {"xargs": bare, "ralph": (*slow, bench.ralph, *STRICT, "--agent", bench.obedient, *how)}
+        title = f"parallel, 16 tasks, {jobs} at once, verify {verify_s} s, window {window}"
+        bench.table(title, partial(_lists, bench, 16), commands, runs=1)
 
 
 def hops(bench: Bench) -> None:
