@@ -111,3 +111,13 @@ def test_the_built_in_prompts_are_short_and_tell_what_agents_stumbled_over(proje
     assert prompt.index(str(project.root / "feature.md")) > len(prompt) // 2
     told = [*BUILT_IN[mode], "feature_PROGRESS.md", "AGENTS.md where there is one", "## Messages", "sub-agent"]
     assert [words for words in told if words.lower() not in prompt.lower()] == []
+
+
+def test_what_each_iteration_of_a_night_reads_is_few_words(project: Project) -> None:
+    """It is paid for again and again; and files of lessons that models write lower success and cost more."""
+    project.has_tasks("one: The first")
+    for mode, most in {"build": 520, "task": 560}.items():
+        prompt = project.ralph("feature.md", mode, "--dry-run").stdout.partition("\n\n")[2]
+        assert most - 60 < len(prompt.split()) <= most, (mode, len(prompt.split()))
+        assert "A command or trap that took several attempts to find belongs into AGENTS.md" in prompt
+        assert "in a browser where there is one" in prompt
