@@ -121,3 +121,12 @@ def test_what_each_iteration_of_a_night_reads_is_few_words(project: Project) -> 
         assert most - 60 < len(prompt.split()) <= most, (mode, len(prompt.split()))
         assert "A command or trap that took several attempts to find belongs into AGENTS.md" in prompt
         assert "in a browser where there is one" in prompt
+
+
+def test_who_validates_writes_down_what_it_found_before_it_reads_what_others_claim(project: Project) -> None:
+    project.has_tasks("x one: The first")
+    prompt = project.ralph("feature.md", "validate", "--dry-run").stdout
+    order = ("`specs/`", "Run the project's tests", "Write down what you found", "open the progress file", "can fail")
+    order = (*order, "Verify each finding once more, at its file and line", "untick")
+    assert [prompt.count(words) for words in order] == [1] * len(order)
+    assert sorted(order, key=prompt.index) == list(order)
