@@ -22,7 +22,14 @@ PAGES = {file.name: file.read_text("utf-8") for file in [CHECKOUT / "README.md",
 CHANNELS = {name: one for name, one in load_channel().items() if one.path.is_relative_to(files.data_folder("notify"))}
 CHANNEL_SETTINGS = [name for channel in CHANNELS.values() for name in channel.setting_names]
 CONTROL_WORDS = {"RALPH_DONE", "RALPH_BLOCKED", "RALPH_STOP"}
-NO_SETTINGS = {"RALPH_NAME", "RALPH_TESTS_NO_SKIP", "RALPH_TESTS_LONG", "RALPH_PORT", *CONTROL_WORDS}
+NO_SETTINGS = {
+    "RALPH_NAME",
+    "RALPH_TESTS_NO_SKIP",
+    "RALPH_TESTS_LONG",
+    "RALPH_PORT",
+    "RALPH_AGENT_REVIEW",
+    *CONTROL_WORDS,
+}
 NOT_IN_THE_HELP = {"--add-dir", "--dangerously-skip-permissions", "--init", "--name", "--requirements"}
 """Options of claude and docker, and a hidden one."""
 VERBS = cli.ralph.commands

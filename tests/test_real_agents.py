@@ -11,7 +11,7 @@ import pytest
 from offspring import Offspring
 from ralph_driver import LONG, MARK, Project, eventually, marked
 from real_agents import KINDS, SLOW_S, Real
-from scripted_model import Json, Reply
+from scripted_model import Json, Reply, told
 from stories import signal as done_signal
 
 OTHERS = [name for name in KINDS if name != "claude"]
@@ -76,3 +76,36 @@ def test_nothing_of_it_outlives_ralph(project: Project, real: Real, offspring: O
     assert (offspring.alive(), project.progress_text) == ([], before)
     is_told = any(b'"terminal_reason":"aborted_tools"' in told for told in project.transcripts().values())
     assert is_told is (real.name == "claude"), "what it cost"
+
+
+def test_codex_reviews_what_claude_builds_and_validates_it_blind(
+    project: Project, request: pytest.FixtureRequest
+) -> None:
+    """Each asks its own model; what the reviewer may not change is put back, and its word is heard."""
+    project.has_tasks("one: The first")
+    claude, codex = (Real(project, name, request) for name in ("claude", "codex"))
+    done = Reply(text=f"All done.\n\n{done_signal()}")
+    fault = done_signal().replace("task-done", "task-reject").replace("@TASK@<", "one.txt: it is empty<")
+    fault = fault.replace('">', '" id="@TASK@">', 1)
+    built = claude.play(claude.runs("touch one.txt"), done, claude.runs("echo 1 > one.txt"), done)
+    looks = "echo it may not > one.txt; touch two.txt"
+    reviewed = codex.play(
+        codex.runs(looks), done, Reply(text=fault), codex.runs("cat one.txt"), done, Reply("All met.")
+    )
+    env = {"RALPH_AGENT_REVIEW": "codex", "RALPH_AGENT_VALIDATE": "codex,claude"}
+    how = ("--strict", "--roles", "build,review", "--model", "sonnet", "--delay", "0")
+    run = project.ralph("feature.md", "all", *how, env=env, timeout_s=SLOW_S)
+    assert run.code == 0, run.text
+    who = [("build", "claude"), ("review", "codex")]
+    assert project.iterations("mode", "agent") == [*who, who[1], *who, ("validate", "codex")]
+    assert "the agent codex does not support RALPH_TOOLS" in run.stderr
+    assert "one.txt: it is empty" in told(built.requests[2])
+    assert ("You change nothing" in told(reviewed.requests[0]), len(reviewed.requests)) == (True, 6)
+    last = told(reviewed.requests[-1])
+    assert ("You validate" in last, "What ralph recorded" in last) == (True, False)
+    assert project.git("show", "--format=%(trailers:key=Ralph-Role)", "--name-only").split() == [
+        "Ralph-Role:",
+        "review",
+        "one.txt",
+    ]
+    assert (project.root / "one.txt").read_text() == "1\n"

@@ -1,9 +1,10 @@
 """RALPH_ROLES under --strict: each task passes test, build and review in turn, each an iteration of its own."""
 
 import re
+from pathlib import Path
 
-from ralph_driver import Project
-from stories import Agent, runs, step, tries, writes
+from ralph_driver import Project, leaping
+from stories import Agent, at_limit, runs, step, tries, writes
 from test_strict import KILL, ONE, OTHER, TOKEN, built, files_of, listed, marks_of, wants
 
 ROLES = ("--roles", "test, build, review, fix")
@@ -107,3 +108,68 @@ def test_an_agent_asks_for_a_mode_that_its_template_names(project: Project, agen
     assert agent.prompts[1].strip() == "Look."
     assert "the wish for the mode deploy is ignored" in run.stderr
     assert "Mode:" not in project.progress_text
+
+
+def test_a_mode_or_role_has_an_agent_of_its_own_that_gets_nothing_of_the_others(
+    project: Project, agent: Agent, tmp_path: Path
+) -> None:
+    """Its limit is its own, and what it lacks is a remark."""
+    wants(project, ONE)
+    template = project.root / ".ralph" / "PROMPT_review.md"
+    template.parent.mkdir()
+    settings = "RALPH_ONCE: yes\nRALPH_ONLY: none\nRALPH_MODEL: big\nRALPH_DENY: X"
+    template.write_text(f"{{#\n{settings}\n#}}\n" + '<task-done session="{{ SESSION }}">{{ TASK_ID }}</task-done>')
+    reviewer, validator = (Agent(tmp_path / name) for name in ("reviewer", "validator"))
+    reviewer.install(tmp_path / "bin" / "codex")
+    path = validator.install(tmp_path / "bin" / "third")
+    agent.story(tries(MADE), at_limit(), tries(writes("one.txt", "2\n")))
+    reviewer.story(tries(signals=REJECT), at_limit(text="You've hit your usage limit."), tries())
+    validator.story(step())
+    env = {"RALPH_AGENT_REVIEW": "codex", "RALPH_AGENT_AUDIT": "codex", "RALPH_AGENT_TEST": "nobody"}
+    how = ("--strict", "--roles", "build,review", "--agent-for", f"validate={path} -x", "--model", "opus")
+    words = ("feature.md", "all", *how, "--max-cost", "5", "--delay", "0")
+    lacks = [f"{one}: the agent codex does not support " for one in (".ralph/PROMPT_review.md:5", "--max-cost")]
+    told = *lacks, "environment: RALPH_AGENT_AUDIT is no setting"
+    run = project.ralph("doctor", *words, env=env)
+    text = " ".join(run.text.split())
+    assert [text.count(one) for one in (*told, "the agent nobody is not on the PATH")] == [1] * 4, run.text
+    assert project.ralph(*words, env=env).code == 1, "before money is spent, though no role is called test"
+    assert not agent.calls
+    run = project.ralph(*words, "--", "--flag", env=env | {"RALPH_AGENT_TEST": ""}, command=leaping(times=30))
+    assert (run.code, marks_of(project)) == (0, ["- [x] one"]), run.text
+    assert [run.text.count(one) for one in told] == [1] * 3, run.text
+    names = ["claude", "codex", "claude", "claude", "codex", "codex", "third"]
+    assert project.iterations("agent") == names
+    assert all(("opus" in call.argv, "--flag" in call.argv) == (True, True) for call in agent.calls)
+    assert all(("big" in call.argv, "--flag" in call.argv) == (True, False) for call in reviewer.calls)
+    assert validator.calls[0].argv == ["-x"]
+    wanted = project.ralph("feature.md", "review", "--dry-run", "--agent-for", f"review={path} -y").stdout
+    assert wanted.startswith(f"{path} -y\n"), "the command line beats the environment"
+
+
+def test_who_reviews_is_named_where_the_agent_does_not_write(project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    (project.root / ".ralph.env").write_text("RALPH_AGENT_REVIEW=codex\n")
+    (project.home / ".ralph.env").write_text("RALPH_AGENT_VALIDAT=codex\n")
+    run = project.build("--agent-for", "reviw=codex")
+    assert (run.code, agent.calls) == (2, [])
+    assert ".ralph.env:1: RALPH_AGENT_REVIEW belongs on the command line" in run.stderr
+    assert ".ralph.env:1: RALPH_AGENT_VALIDAT is no setting; did you mean RALPH_AGENT_VALIDATE?" in run.stderr
+    assert "--agent-for: RALPH_AGENT_REVIW is no setting; did you mean RALPH_AGENT_REVIEW?" in run.stderr
+    (project.root / ".ralph.env").unlink()
+    (project.home / ".ralph.env").unlink()
+    run = project.build("--agent-for", "review")
+    assert (run.code, "write something" in run.stderr) == (2, True), run.text
+
+
+def test_an_attempt_in_a_clone_has_the_reviewer_too(project: Project, agent: Agent, tmp_path: Path) -> None:
+    wants(project, ONE)
+    reviewer = Agent(tmp_path / "reviewer")
+    path = reviewer.install(project.root / "third")
+    agent.story(tries(MADE))
+    reviewer.story(tries(said="I have looked."))
+    how = ("--jobs", "2", "--roles", "build,review", "--agent-for", "review=./third", "--agent-for", "test=./third")
+    built(project, *how, "--model", "opus", "--allow-dirty")
+    assert marks_of(project) == ["- [x] one"]
+    assert [len(one.calls) for one in (agent, reviewer)] == [1, 1]
+    assert ("opus" in agent.calls[0].argv, "opus" in reviewer.calls[0].argv) == (True, False), path

@@ -142,12 +142,13 @@ def check_there(agents: Sequence[Agent], settings: Settings) -> None:
 def choose_agents(settings: Settings, arguments: Sequence[str] = ()) -> list[Agent]:
     """The agents of a run; each but the first works while those before it are at their limit.
 
-    Raises RalphError for what one of them shall do and cannot; where only a template asks for it, that is remarked.
+    Raises RalphError for what one of them shall do and cannot; that is remarked where only a template asks for it, or
+    where they are a mode's own.
     """
     program, *more = settings.agent
     names = [program] if more or "/" in program else program.split(",")
     first, *others = [_find_agent([name, *more]) for name in names]
-    agents = [first._replace(arguments=arguments)]
+    agents = [first if settings.has_own_agent else first._replace(arguments=arguments)]
     for_first = {"model": (), "effort": ()}
     agents += [other._replace(flags={**other.flags, **for_first}, no_effort={}) for other in others]
     problems: list[RalphError] = []
@@ -158,7 +159,8 @@ def choose_agents(settings: Settings, arguments: Sequence[str] = ()) -> list[Age
                 cannot = RalphError(
                     f"{given.where}: the agent {agent.command[0]} does not support {given.variable}", fix="leave it out"
                 )
-                (settings.remarks if given.source is Source.TEMPLATE else problems).append(cannot)
+                is_remark = given.source is Source.TEMPLATE or settings.has_own_agent
+                (settings.remarks if is_remark else problems).append(cannot)
     if problems:
         raise RalphError.of(problems)
     return agents

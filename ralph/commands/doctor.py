@@ -59,6 +59,11 @@ class _Doctor:
         """What was said, and where; what ends a run. Raises RalphError with all that is wrong."""
         self.settings = settings = sources.settings_everywhere(Path(self.asked.plan), self.asked.given, self.asked.mode)
         self.agents = agent.choose_agents(settings, self.asked.agent_arguments)
+        given = sources.collect_settings(Path(self.asked.plan), self.asked.given)
+        for mode in sources.modes_with_agents(given, settings.prompts):
+            other, *_ = sources.of_mode(given, mode)
+            self.agents += agent.choose_agents(other)
+            settings.remarks += other.remarks
         for setting in ON_COMMAND_LINE:
             if one := settings.given.get(setting.field):
                 yield ok(f"{setting.name} {' '.join(_shown(one).split())} ({one.where})")
@@ -213,7 +218,7 @@ def doctor(asked: Asked) -> int:
 
     Of what is in order it says one thing of each subject, unless all is wanted.
     """
-    seen = list(_checks(asked))
+    seen = list(dict.fromkeys(_checks(asked)))
     wrong = dict.fromkeys(one.subject for one in seen if one.level == "bad")
     if asked.as_json:
         print(json.dumps({"ok": not wrong, "checks": [one._asdict() for one in seen]}))

@@ -4,7 +4,6 @@ import shlex
 import sys
 
 from ralph import files
-from ralph.agent import command as agent
 from ralph.errors import RalphError
 from ralph.plan import tasks
 from ralph.plan.prompt import Value
@@ -35,7 +34,7 @@ def show_dry_run(start: PreparedStart, state: State) -> int:
         values |= tasklist.prompt_values(task, tasklist.new_session_token(), state) | {
             "MEMORY": prompt_memory(state, task=task.id)
         }
-    first, *_ = agent.choose_agents(start.settings, start.asked.agent_arguments)
+    first, *_ = start.agents
     text = start.load_prompt().render(values | {"CAN_RUN": first.can_run(start.settings)})
     argv = first.command_line(start.settings, "…", file="…", mcp=start.tools_server)
     print(shlex.join(argv), end="\n\n")

@@ -90,7 +90,7 @@ def _lock(start: PreparedStart, file: ProgressFile) -> Lock:
 
 def _converse(start: PreparedStart, state: State) -> str:
     """What it changed in the plan and the progress file."""
-    agent, *_ = command.choose_agents(start.settings, start.asked.agent_arguments)
+    agent, *_ = start.agents
     if not agent.talk:
         raise RalphError(f"the agent {agent.name} cannot be talked to", fix="see --agent")
     command.check_there([agent], start.settings)

@@ -70,7 +70,9 @@ def run_session(start: PreparedStart, file: ProgressFile, state: State, held_loc
 
 def check_can_begin(run: Run) -> None:
     """Raises RalphError where no iteration could begin: before a run uses up what it found."""
-    check_there(run.pool.agents, run.settings)
+    for start in (run.start, *run.start.with_own_agents()):
+        check_there(start.agents, start.settings)
+        run.print_setting_remarks(start.settings)
     run.start.load_prompt()
     run.state.make_room()
 
@@ -84,7 +86,6 @@ def _prepare_session(run: Run, held_lock: Lock, wiring: Wiring) -> None:
         wiring.recover(run, held_lock)
     held_lock.write_holder(run.id, start.plan.name, start.progress_path)
     check_can_begin(run)
-    run.print_setting_remarks()
     opened = state.load_note(BlockReason)
     if not file.exists() and not file.text:
         where = os.path.relpath(start.plan) if start.plan.is_relative_to(run.top) else str(start.plan)

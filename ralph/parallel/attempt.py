@@ -200,7 +200,8 @@ def _run_in_clone(
     if job.templates:
         words += ["--prompts", str(folder / "prompts")]
     if job.applies:
-        words += ["--agent", shlex.quote(str(_write_applying_agent(job, folder, clone))), "--evidence", "off"]
+        stands_in = shlex.quote(str(_write_applying_agent(job, folder, clone)))
+        words += ["--agent-for", f"build={stands_in}", "--evidence", "off"]
         if "RALPH_ROLES" in env:
             words += ["--roles", "build"]
     else:

@@ -35,6 +35,7 @@ from ralph.run.controllers import Controller
 from ralph.run.judge import Iteration, TurnFindings
 from ralph.run.memory import HANDOVER, last_handover
 from ralph.run.verdict import Reason, Stop, left_usd, stop_reason
+from ralph.settings.sources import OF_AGENTS
 from ralph.settings.table import Source
 from ralph.store.notes import MergedTask
 from ralph.words import format_duration, join_names, plural
@@ -298,9 +299,13 @@ class ParallelController(Controller):
         for field, one in self._settings.given.items():
             if field not in _NOT_HANDED_ON and one.source not in files_of_its_own:
                 env[one.variable] = one.text
-        program, *more = self._settings.agent
-        if "/" in program and not self._is_elsewhere:
-            env["RALPH_AGENT"] = shlex.join([str(Path(program).absolute()), *more])
+        for one in reversed(self._run.start.given):  # the strongest at last
+            if one.variable.startswith(OF_AGENTS) and one.source not in files_of_its_own and one.text.strip():
+                env[one.variable] = one.text
+        for name in () if self._is_elsewhere else [name for name in env if name.startswith("RALPH_AGENT")]:
+            program, *more = shlex.split(env[name])
+            if "/" in program:
+                env[name] = shlex.join([str(Path(program).absolute()), *more])
         if self._settings.history and not self._is_elsewhere:
             env["RALPH_HISTORY"] = str(self._settings.history.resolve())
         return env

@@ -7,7 +7,7 @@ from ralph.process.pace import Pace
 
 
 class AgentPool:
-    """The agents of a run; of those that are not at their limit the first works next."""
+    """The agents of the mode that is in force; of those that are not at their limit the first works next."""
 
     def __init__(self, agents: Sequence[Agent], pace: Pace) -> None:
         self.agents, self._pace = agents, pace
@@ -15,6 +15,10 @@ class AgentPool:
         """The one whose turn it is."""
         self._limited_until = dict[str, float]()
         """In seconds since 1970, by name."""
+
+    def enter(self, agents: Sequence[Agent]) -> None:
+        """Those of a mode work from now on."""
+        self.agents, self.current = agents, agents[0]
 
     def free_agents(self) -> list[Agent]:
         """Those that are not at their limit."""
@@ -28,4 +32,4 @@ class AgentPool:
     def limit_until(self, until: float, agents: Sequence[Agent]) -> float:
         """Notes the limit of these agents; when the first limit of all is over, in seconds since 1970."""
         self._limited_until |= {one.name: until for one in agents}
-        return min(self._limited_until.values())
+        return min(self._limited_until.get(one.name, until) for one in self.agents)

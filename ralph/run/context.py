@@ -172,17 +172,15 @@ class Run:
     def enter_mode(self, mode: str, *, as_role: bool = False) -> None:
         """Takes that mode's settings and template from now on. Raises RalphError where it has none, or a wrong one."""
         self.modes.setdefault((self.mode, self.start.is_role), self.start)
-        if (mode, as_role) not in self.modes:
-            start = self.start.in_mode(mode, as_role=as_role)
-            agent.choose_agents(start.settings, start.asked.agent_arguments)  # what it cannot do is remarked
-            start.load_prompt()
-            self.modes[mode, as_role] = start
-        self.live.start = self.modes[mode, as_role]
-        self.print_setting_remarks()
+        start = self.modes.get((mode, as_role)) or self.start.in_mode(mode, as_role=as_role)
+        start.load_prompt()
+        self.pool.enter(start.agents)
+        self.live.start = self.modes[mode, as_role] = start
+        self.print_setting_remarks(self.settings)
 
-    def print_setting_remarks(self) -> None:
+    def print_setting_remarks(self, settings: Settings) -> None:
         """Says what is odd about the settings, each once."""
-        for one in self.settings.remarks:
+        for one in settings.remarks:
             self.console.complain(one.message, once=one.message)
 
     def update_iteration(self, **values: Any) -> None:
@@ -309,7 +307,7 @@ def open_run(  # noqa: PLR0913 - what a session begins with
         console=console,
         view=View(console.screen.agent, whole=console.screen.verbose),
         outbox=channels.Outbox(configured, values, lambda line: console.complain(line, once=line)),
-        pool=AgentPool(agent.choose_agents(settings, asked.agent_arguments), pace),
+        pool=AgentPool(start.agents, pace),
         changes=Changes(top, start.own_files),
         git_settings=git_settings,
         history=None if start.rehearsal or _is_attempt() or not settings.history else settings.history.resolve(),

@@ -21,6 +21,7 @@ from ralph.settings.options import Asked
 from ralph.settings.table import Given, Settings
 
 if TYPE_CHECKING:
+    from ralph.agent.command import Agent
     from ralph.plan.taskjson import Imported  # 10 ms that only plans in JSON pay
 
 
@@ -64,6 +65,17 @@ class PreparedStart:
     def strict(self) -> bool:
         """Whether ralph picks the tasks; a mode that is one iteration, such as plan, works on none."""
         return self.settings.strict and not self.settings.once
+
+    @cached_property
+    def agents(self) -> "list[Agent]":
+        """Those of the mode. Raises RalphError for what one of them shall do and cannot."""
+        from ralph.agent.command import choose_agents  # noqa: PLC0415 - only a start that goes on pays
+
+        return choose_agents(self.settings, self.asked.agent_arguments)
+
+    def with_own_agents(self) -> list["PreparedStart"]:
+        """The start in each mode for which an agent of its own is named."""
+        return [self.in_mode(mode) for mode in sources.modes_with_agents(self.given, self.settings.prompts)]
 
     @property
     def own_files(self) -> list[Path]:

@@ -9,7 +9,7 @@ import click
 
 from ralph.errors import RalphError, did_you_mean
 from ralph.plan import prompt
-from ralph.settings.table import ON_COMMAND_LINE, Given, Setting, Source
+from ralph.settings.table import OF_MODES, ON_COMMAND_LINE, Given, Setting, Source, agent_variable
 
 if TYPE_CHECKING:
     from ralph.process.pace import Pace
@@ -86,6 +86,12 @@ def asked(message: dict[str, Any], rest: Sequence[str], pace: "Pace | None") -> 
         given += [Given(*one, Source.PLAN, "--requirements") for one in implied.items()]
     for setting in ON_COMMAND_LINE:
         text = message.pop(setting.field)
+        if setting.metavar == OF_MODES:
+            named = [one.partition("=") for one in text]
+            given += [
+                Given(agent_variable(mode), agent, Source.COMMAND_LINE, "--agent-for") for mode, _, agent in named
+            ]
+            continue
         if setting.many:  # a pattern is one word here, whatever stands in it
             text = " ".join(map(shlex.quote, text) if setting.metavar == "GLOB" else text) or None
         if text is not None:

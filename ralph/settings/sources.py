@@ -11,11 +11,13 @@ from ralph import files
 from ralph.errors import RalphError
 from ralph.plan import prompt
 from ralph.plan.progress.reading import split_blocks
-from ralph.settings.table import BY_VARIABLE, Given, Settings, Source, resolve_settings
+from ralph.settings.table import AGENT_OF, BY_VARIABLE, Given, Settings, Source, agent_variable, resolve_settings
 
 _DIRECTIVE = re.compile(r"[ ]{0,3}(?!RALPH_(?:DONE|STOP|BLOCKED):)(RALPH_[A-Z0-9_]+):(.*)")
 
 _NAMES = [name.removeprefix("RALPH_") for name in BY_VARIABLE]
+OF_AGENTS = ("RALPH_AGENT", "RALPH_MODEL", "RALPH_EFFORT", "RALPH_REASONING")
+"""What is said of the agent for all, and of no other."""
 _NEAR = 0.8
 """How much a name in the environment has of that of a setting if it is taken for one that is mistyped."""
 
@@ -76,7 +78,7 @@ def collect_settings(plan: Path, given: Iterable[Given] = ()) -> list[Given]:
     message = [*given, *of_plan(files.read_or_empty(plan), plan.name)]
     for name, text in os.environ.items():
         is_near = name.startswith("RALPH_") and difflib.get_close_matches(name[6:], _NAMES, n=1, cutoff=_NEAR)
-        if name in BY_VARIABLE or is_near:  # any other name there is nobody's business
+        if name in BY_VARIABLE or is_near or name.startswith(AGENT_OF):  # any other name there is nobody's business
             message.append(Given(name, text, Source.ENVIRONMENT, "environment"))
     in_files = list(in_file(Path(".ralph.env"), Source.PROJECT_FILE))
     in_files += in_file(home_file(), Source.HOME_FILE)
@@ -87,19 +89,33 @@ def of_mode(given: Sequence[Given], mode: str) -> tuple[Settings, Path, str]:
     """The settings of a mode, and its template: path and text. Raises RalphError with all problems."""
     template, text = Path(), ""
     names = list[str]()
+    own = [one for one in given if one.variable == agent_variable(mode) and "RALPH_REHEARSAL" not in os.environ]
+    if own := [one for one in own if one.text.strip() or one.source is Source.COMMAND_LINE]:
+        given = [one for one in given if one not in own and one.variable not in OF_AGENTS]
+        given += [one._replace(variable="RALPH_AGENT", where=f"{one.where}: {one.variable}") for one in own]
     try:
         known = single_setting(given, "RALPH_PROMPTS", "RALPH_STRICT")
+        places = prompt.template_folders(known.prompts)
+        names += map(agent_variable, prompt.available_modes(places))
         name = "task" if known.strict and mode == "build" else mode
-        template, text = prompt.find_template(name, prompt.template_folders(known.prompts))
+        template, text = prompt.find_template(name, places)
     except RalphError as error:
         given = [*given, Given("", error.message, Source.TEMPLATE, "")]
     given = [*given, *of_template(text, template)]
-    if any(one.variable not in BY_VARIABLE for one in given):
+    if any(one.variable not in {*BY_VARIABLE, *names} for one in given):
         from ralph.notify import channels  # noqa: PLC0415 - 20 ms that a start on a finished plan need not pay
 
         for channel in channels.load_channel().values():
             names += channel.setting_names
-    return resolve_settings(given, names), template, text
+    settings = resolve_settings(given, names)
+    settings.has_own_agent = bool(own)
+    return settings, template, text
+
+
+def modes_with_agents(given: Sequence[Given], prompts: Path | None) -> list[str]:
+    """The modes for which an agent of their own is named."""
+    named = {one.variable for one in given}
+    return [one for one in prompt.available_modes(prompt.template_folders(prompts)) if agent_variable(one) in named]
 
 
 def settings_everywhere(plan: Path, given: Iterable[Given] = (), mode: str = "") -> Settings:

@@ -28,6 +28,8 @@ PRIVATE = frozenset({Source.COMMAND_LINE, Source.ENVIRONMENT, Source.HOME_FILE})
 """The others are files of the project, which the agent can write."""
 _BEFORE_TEMPLATE = _ANYWHERE - {Source.TEMPLATE}
 _OF_TEMPLATES = frozenset({Source.TEMPLATE})
+OF_MODES, AGENT_OF = "MODE=AGENT", "RALPH_AGENT_"
+"""How the agent of a mode is named on the command line, and how the variable begins that has it."""
 _BELONGS = {
     PRIVATE: "belongs on the command line, in the environment or in ~/.ralph.env, where the agent does not write",
     _BEFORE_TEMPLATE: "comes too late in a template",
@@ -78,7 +80,7 @@ class Setting(NamedTuple):
     @property
     def variable(self) -> str:
         """Its name in the environment, in env files, plans and templates."""
-        return f"RALPH_{self.field.upper()}"
+        return f"{AGENT_OF}<MODE>" if self.metavar == OF_MODES else f"RALPH_{self.field.upper()}"
 
 
 def _row(metavar: str, meaning: str, default: str = "", parse: Any = values.some, needs: str = "", **more: Any) -> Any:
@@ -189,6 +191,9 @@ class Settings:
     agent: tuple[str, ...] = _command(
         "claude, codex, gemini, opencode, or a command that reads a prompt; a,b = b while a is at its limit", "claude"
     )
+    agent_for: tuple[str, ...] = _row(
+        OF_MODES, "the agent of a mode or role; may be repeated", many=True, sources=PRIVATE
+    )
     wrap: tuple[str, ...] | None = _command("a command in front of the agent, of verify and of hooks, such as bwrap …")
     mcp: bool = _flag("give the agent the tools of `ralph mcp`", "false")
     model: str | None = _row("NAME", "the model that the agent uses", modes_own=True)
@@ -205,6 +210,8 @@ class Settings:
     def __init__(self, **found: Any) -> None:
         self.given = dict[str, Given]()
         """Who set it, for each field that somebody set."""
+        self.has_own_agent = False
+        """The mode's agent is not the one for all."""
         self.remarks = list[RalphError]()
         """What is not wrong and deserves a word."""
         for one in TABLE:
@@ -221,6 +228,11 @@ TABLE = tuple(row._replace(field=name) for name, row in vars(Settings).items() i
 BY_VARIABLE = {one.variable: one for one in TABLE}
 BY_VARIABLE |= {f"RALPH_{one.alias.replace('-', '_').upper()}": one for one in TABLE if one.alias}
 ON_COMMAND_LINE = tuple(one for one in TABLE if Source.COMMAND_LINE in one.sources)
+
+
+def agent_variable(mode: str) -> str:
+    """The name in the environment and in env files for the agent of that mode."""
+    return AGENT_OF + mode.upper().replace("-", "_")
 
 
 def resolve_settings(given: Iterable[Given], also_known: Sequence[str] = ()) -> Settings:
@@ -277,7 +289,11 @@ def _take(one: Given, settings: Settings, also_known: Sequence[str]) -> None:
     setting, text = BY_VARIABLE.get(one.variable), one.text.strip()
     if not setting and one.variable not in also_known:
         fix = did_you_mean(one.variable, {name: name for name in (*BY_VARIABLE, *also_known)})
-        raise RalphError(f"{one.where}: {one.variable} is no setting", fix=fix)
+        wrong = RalphError(f"{one.where}: {one.variable} is no setting", fix=fix)
+        if one.source is not Source.ENVIRONMENT or not one.variable.startswith(AGENT_OF):
+            raise wrong
+        settings.remarks.append(wrong)  # another project may have that mode
+        return
     sources = setting.sources if setting else PRIVATE
     if one.source not in sources:
         raise RalphError(f"{one.where}: {one.variable} {_BELONGS[sources]}")
