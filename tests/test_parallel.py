@@ -416,6 +416,10 @@ class TestTheMergeQueue:
         crew.works("--verify", verify, "--landing-window", "2", jobs=3)
         assert crew.subjects() == ["z: Do z", "c: Do c", "b: Do b"]
         assert (project.home / "c-alone").exists()
+        figures = "erge queue: 3 checked again on top of others, 2 merged, 1 failed there"
+        assert figures in project.ralph("status", "feature.md").stdout
+        report = Path(project.ralph("report", "feature.md").stdout.split("  (")[0].strip())
+        assert figures in report.read_text()
         assert project.git("ls-tree", "--name-only", "HEAD^").split() == ["c.txt", "feature.md", "z.txt"]
 
     def test_survives_a_signal_and_asks_no_agent_again_where_the_task_reads_as_it_did(

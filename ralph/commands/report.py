@@ -17,6 +17,7 @@ from ralph import __version__, files
 from ralph.commands import plans
 from ralph.commands.plans import Seen, describe_record
 from ralph.errors import RalphError
+from ralph.store import journal
 from ralph.store.journal import Record
 from ralph.words import format_duration, format_moment, format_usd, plain
 
@@ -104,6 +105,7 @@ def render_page(seen: Seen, now: float) -> bytes:
         standing=seen.standing,
         progress=seen.progress,
         sums=seen.sums,
+        queue=journal.merge_figures(seen.records),
         bars=bars,
         charts=charts,
         lanes=_lanes([row for row in rows if row.run == rows[-1].run]),

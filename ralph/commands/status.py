@@ -9,6 +9,7 @@ from ralph.commands import plans
 from ralph.commands.plans import Seen, Standing
 from ralph.errors import RalphError
 from ralph.screen.text import clip, terminal_width
+from ralph.store import journal
 from ralph.words import format_age, format_moment, format_usd, plain, plural
 
 _LAST = 5
@@ -74,6 +75,8 @@ def _whole(seen: Seen) -> list[str]:
         lines.append(f"held by ralph since {seen.holder.since} (pid {seen.holder.pid})")
     if standing.next_move:
         lines.append(f"to continue, {standing.next_move}")
+    if queue := journal.merge_figures(seen.records):
+        lines.append(f"merge queue: {queue}")
     if seen.progress:
         lines += [f"  [{task.mark}] {task.text}" for task in seen.progress.tasks]
     if rows := seen.rows[-_LAST:]:

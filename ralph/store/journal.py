@@ -224,6 +224,14 @@ def iterations_in(found: Iterable[Record]) -> list[Record]:
     return [record for record in found if record.event == "iteration"]
 
 
+def merge_figures(found: Iterable[Record]) -> str:
+    """What became of the commits that waited in the merge queue; empty where none did."""
+    ended = [one for one in iterations_in(found) if one.merge == "checked" and one.ended in ("ok", "failed")]
+    again = sum(one.merge == "queued" for one in found)
+    merged = sum(one.success for one in ended)
+    return f"{again} checked again on top of others, {merged} merged, {len(ended) - merged} failed there" * bool(again)
+
+
 def newest_iterations(data: bytes) -> Iterator[Record]:
     """The iterations in a piece of a journal, the last one first, each with its verification, read when asked for."""
     verified = b""
