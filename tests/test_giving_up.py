@@ -121,3 +121,14 @@ def test_a_claim_with_no_task_and_no_change_is_refused_and_a_persons_holds(proje
     project.does("sed -i 's/^Started/Spent: $1\\n&/' feature_PROGRESS.md")
     agent.story(step(runs("sed -i '/one/d' feature_PROGRESS.md"), writes_done=True))
     assert project.build().code == 0, "so does what was ticked, and is no longer in the list"
+
+
+def test_a_refused_done_or_two_failures_climb_the_ladder_of_models_and_a_good_iteration_goes_back(
+    project: Project, agent: Agent
+) -> None:
+    project.has_tasks("one", "two")
+    claim = step(file="x", writes_done=True)
+    agent.story(fails(), fails(), step(file="a"), step(file="b"), claim, step(ticks="all", writes_done=True))
+    run = project.build("--model", "haiku, opus")
+    assert run.code == 0, run.text
+    assert project.iterations("model") == ["haiku", "haiku", "opus", "haiku", "haiku", "opus"]

@@ -377,3 +377,34 @@ def test_a_signal_puts_the_task_down_also_in_the_middle_of_its_checks(project: P
         server.go.set()
         assert run.wait().code == -signals.SIGTERM
     assert len(server.received) == 1, "no check is begun any more"
+
+
+def test_a_failed_try_climbs_the_ladder_of_models_and_a_new_task_begins_at_its_foot(
+    project: Project, agent: Agent
+) -> None:
+    """Also in the next start, since the task's own lines say it; the last rung is the last."""
+    wants(project, ONE + OTHER + "  - after: one\n")
+    good = tries(writes("one.txt", "1\n"))
+    agent.story(tries(), tries(), good, tries(writes("two.txt", "2\n")))
+    how = ("--model", " haiku, sonnet ,opus", "--max-tries", "off")
+    built(project, *how, "--max-iterations", "1", code=3)
+    shown = project.build("--strict", "--dry-run", *how).stdout
+    assert "--model sonnet" in shown
+    run = built(project, *how)
+    models = ["haiku", "sonnet", "opus", "haiku"]
+    assert [call.argv[call.argv.index("--model") + 1] for call in agent.calls] == models
+    assert project.iterations("model") == models
+    summaries = [line for line in run.stdout.splitlines() if line.startswith("#")]
+    assert [f" · {model} · " in line for model, line in zip(models[1:], summaries, strict=True)] == [True] * 3
+    assert " · opus · " in project.ralph("log", "feature.md").stdout
+    page = project.ralph("report", "feature.md", "-o", "-").stdout
+    for model, told in {
+        "haiku": "1 of 2 first attempts passed, 1.0 to done",
+        "opus": "0 of 0",
+        "sonnet": "none",
+    }.items():
+        assert told in page.split(f"<dt>{model}</dt>")[1].split("</div>")[0]
+    agent.story(*[tries()] * 4, good)
+    wants(project, "- [ ] new: Another\n  - verify: Run `grep -q 9 one.txt` - exits with code 0\n")
+    assert project.build("--strict", *how, "--max-iterations", "4").code == 3
+    assert project.iterations("model")[4:] == ["haiku", "sonnet", "opus", "opus"]

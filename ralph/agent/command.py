@@ -74,7 +74,7 @@ class Agent(NamedTuple):
         `file` holds the prompt, and `mcp` says, in JSON, which server of tools it gets.
         """
         option_values: dict[str, object] = {
-            "model": settings.model,
+            "model": settings.model and settings.model[0],
             "effort": settings.effort,
             "deny": ",".join(denied.deny_rules(settings.deny)) if settings.deny else None,
             "mcp": mcp or None,

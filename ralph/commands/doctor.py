@@ -59,11 +59,6 @@ class _Doctor:
         """What was said, and where; what ends a run. Raises RalphError with all that is wrong."""
         self.settings = settings = sources.settings_everywhere(Path(self.asked.plan), self.asked.given, self.asked.mode)
         self.agents = agent.choose_agents(settings, self.asked.agent_arguments)
-        given = sources.collect_settings(Path(self.asked.plan), self.asked.given)
-        for mode in sources.modes_with_agents(given, settings.prompts):
-            other, *_ = sources.of_mode(given, mode)
-            self.agents += agent.choose_agents(other)
-            settings.remarks += other.remarks
         for setting in ON_COMMAND_LINE:
             if one := settings.given.get(setting.field):
                 yield ok(f"{setting.name} {' '.join(_shown(one).split())} ({one.where})")
@@ -84,6 +79,10 @@ class _Doctor:
         if not self.agents or not self.asked.plan:
             return
         found = start.find_start(self.asked)
+        known = {one.what for one in self.settings.remarks}
+        for other in found.with_own_agents():
+            self.agents += other.agents
+            yield from (warning(one.what, one.fix) for one in other.settings.remarks if one.what not in known)
         found.load_prompt()
         path, state = found.progress_path, State(found.name, found.progress_path)
         there = ProgressFile(path, state).exists()

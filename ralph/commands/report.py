@@ -6,6 +6,7 @@ A bar is HTML, and each of its parts so many percent high: here are sums, all el
 import os
 import sys
 import time
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,17 @@ def _parts(row: Record) -> dict[str, Any]:
     return vars(row) | found
 
 
+def _models(rows: Sequence[Record]) -> dict[str, Any]:
+    """Of each model what it cost, its first attempts, those that passed, and all of the tasks where it did the last."""
+    found, tried = defaultdict[str, Any](Counter), Counter[str]()
+    for row in (one for one in rows if one.counted and one.model):
+        nth = tried[row.requirement_id] + 1
+        tried[row.requirement_id] = 0 if row.success else nth
+        done = {"done": 1, "took": nth, "passed": int(nth == 1)} if row.success else {}
+        found[row.model].update(cost=row.cost_usd or 0.0, first=int(nth == 1), **done)
+    return found
+
+
 def _lanes(rows: Sequence[Record]) -> list[list[Record]]:
     """The iterations in as many rows as agents were at work at the same time: in none of them do two overlap."""
     found: list[list[Record]] = []
@@ -108,6 +120,7 @@ def render_page(seen: Seen, now: float) -> bytes:
         queue=journal.merge_figures(seen.records),
         bars=bars,
         charts=charts,
+        models=_models(seen.rows),
         lanes=_lanes([row for row in rows if row.run == rows[-1].run]),
         tasks=seen.progress.tasks if seen.progress else (),
         records=list(filter(describe_record, seen.records))[-_MOST_ROWS:],

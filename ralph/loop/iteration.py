@@ -115,7 +115,9 @@ def _announce_iteration(run: Run, transcript: Path) -> progress.Progress:
 
 def _run_agent(run: Run, transcript: Path, prompt: str, messages: NewMessages) -> Turn:
     """What came of running the agent once. It ends when it is interrupted, at a bound, or when it lingers."""
-    settings = run.settings
+    tried = run.current.values.get("TRY")
+    rung = tried - 1 if isinstance(tried, int) else run.tally.refusals + run.tally.failures // 2
+    settings = run.settings.on_rung(rung)
     agent = run.pool.current
     pace = run.pace
     stream = run.view.begin()
@@ -166,7 +168,9 @@ def _run_agent(run: Run, transcript: Path, prompt: str, messages: NewMessages) -
         passes = run.tally.iterations > 0  # it was there an iteration ago: somebody puts a new one in its place
         outcome = Outcome.TROUBLE if passes else Outcome.HOPELESS
         return Turn(outcome=outcome, why=f"{why} (a script needs a right #! line; see --agent)")
-    return stream.to_turn(agent, ended, cut, took_s=time.monotonic() - began, now=pace.now())
+    turn = stream.to_turn(agent, ended, cut, took_s=time.monotonic() - began, now=pace.now())
+    turn.model = settings.model[0] if settings.model and agent is run.pool.agents[0] else turn.model
+    return turn
 
 
 def record_iteration(run: Run, iteration: Iteration) -> None:
@@ -222,6 +226,7 @@ def _write_down(run: Run, iteration: Iteration, message: str) -> None:
         cost_at_least=turn.at_least,
         **(turn.tokens or dict.fromkeys(journal.TOKENS, 0)),
         agent=run.pool.current.name,
+        model=turn.model,
         done=after.ticked,
         total=len(after.tasks),
         moved=iteration.moved,

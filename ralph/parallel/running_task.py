@@ -100,6 +100,7 @@ def turn_of(result: Attempt) -> Turn:
         tokens={kind: getattr(total, kind) for kind in journal.TOKENS},
         resets_at=int(last.until) or None,
         took_s=total.duration_s,
+        model=last.model,
     )
 
 

@@ -56,6 +56,7 @@ def iteration_summary(run: Run, iteration: Iteration) -> str:
         f"{plural(commits.count, 'commit')} +{commits.added} −{commits.removed}" if commits.count else "",  # noqa: RUF001 - a minus
         "waits to be merged" if iteration.is_queued else "merged" if iteration.is_merge and iteration.passed else "",
         format_duration(turn.took_s),
+        turn.model if len(run.settings.model or ()) > 1 else "",
         format_usd(turn.cost_usd, at_least=turn.at_least) if turn.cost_usd is not None else "",
         wrong if turn.outcome is Outcome.OK else f"{turn.outcome.value}: {wrong}",
         f"done refused: {one_line('; '.join(iteration.refused), WRONG)}" if iteration.refused else "",

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from ralph.errors import RalphError
 from ralph.plan import progress
 from ralph.plan.progress import Progress
-from ralph.plan.prompt import Prompt, Value, template_folders
+from ralph.plan.prompt import Prompt, Value, available_modes, template_folders
 from ralph.run.verdict import Stop
 from ralph.settings import denied, sources
 from ralph.settings.options import Asked
-from ralph.settings.table import Given, Settings
+from ralph.settings.table import Given, Settings, agent_variable
 
 if TYPE_CHECKING:
     from ralph.agent.command import Agent
@@ -75,7 +75,9 @@ class PreparedStart:
 
     def with_own_agents(self) -> list["PreparedStart"]:
         """The start in each mode for which an agent of its own is named."""
-        return [self.in_mode(mode) for mode in sources.modes_with_agents(self.given, self.settings.prompts)]
+        named = {one.variable for one in self.given}
+        modes = available_modes(template_folders(self.settings.prompts))
+        return [self.in_mode(mode) for mode in modes if agent_variable(mode) in named]
 
     @property
     def own_files(self) -> list[Path]:

@@ -112,12 +112,6 @@ def of_mode(given: Sequence[Given], mode: str) -> tuple[Settings, Path, str]:
     return settings, template, text
 
 
-def modes_with_agents(given: Sequence[Given], prompts: Path | None) -> list[str]:
-    """The modes for which an agent of their own is named."""
-    named = {one.variable for one in given}
-    return [one for one in prompt.available_modes(prompt.template_folders(prompts)) if agent_variable(one) in named]
-
-
 def settings_everywhere(plan: Path, given: Iterable[Given] = (), mode: str = "") -> Settings:
     """The settings of a mode, whatever the progress file says. Raises RalphError with all problems."""
     return of_mode(collect_settings(plan, given), "build" if mode in ("", "all") else mode)[0]

@@ -1,6 +1,7 @@
 """The settings: one table, of which options, variables, directives and help are made; and what counts of all said."""
 
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from enum import IntEnum
 from functools import partial
 from pathlib import Path
@@ -196,7 +197,7 @@ class Settings:
     )
     wrap: tuple[str, ...] | None = _command("a command in front of the agent, of verify and of hooks, such as bwrap …")
     mcp: bool = _flag("give the agent the tools of `ralph mcp`", "false")
-    model: str | None = _row("NAME", "the model that the agent uses", modes_own=True)
+    model: tuple[str, ...] | None = _row("NAME", "the model; a,b = b where a failed", "", values.ladder, modes_own=True)
     effort: str | None = _word(
         "none|low|medium|high|xhigh|max", "how hard the agent thinks", alias="reasoning", modes_own=True
     )
@@ -217,6 +218,12 @@ class Settings:
         for one in TABLE:
             default = one.parse(one.default) if one.default else () if one.many else None
             setattr(self, one.field, found.get(one.field, default))
+
+    def on_rung(self, rung: int) -> "Settings":
+        """The same with one model: of a ladder that on this rung, or on the last."""
+        found = copy(self)
+        found.model = self.model and self.model[: rung + 1][-1:]
+        return found
 
     @property
     def following(self) -> str:
@@ -246,7 +253,8 @@ def resolve_settings(given: Iterable[Given], also_known: Sequence[str] = ()) -> 
         try:
             _take(one, settings, also_known)
         except RalphError as problem:
-            problems.append(problem)
+            is_of_a_mode = one.source is Source.ENVIRONMENT and one.variable.startswith(AGENT_OF)  # of another project
+            (settings.remarks if is_of_a_mode else problems).append(problem)
     if "git-write" in settings.deny and not settings.strict:
         settings.auto_commit, settings.given["auto_commit"] = False, settings.given["deny"]
     problems += _without_effect(settings)
@@ -289,11 +297,7 @@ def _take(one: Given, settings: Settings, also_known: Sequence[str]) -> None:
     setting, text = BY_VARIABLE.get(one.variable), one.text.strip()
     if not setting and one.variable not in also_known:
         fix = did_you_mean(one.variable, {name: name for name in (*BY_VARIABLE, *also_known)})
-        wrong = RalphError(f"{one.where}: {one.variable} is no setting", fix=fix)
-        if one.source is not Source.ENVIRONMENT or not one.variable.startswith(AGENT_OF):
-            raise wrong
-        settings.remarks.append(wrong)  # another project may have that mode
-        return
+        raise RalphError(f"{one.where}: {one.variable} is no setting", fix=fix)
     sources = setting.sources if setting else PRIVATE
     if one.source not in sources:
         raise RalphError(f"{one.where}: {one.variable} {_BELONGS[sources]}")

@@ -64,6 +64,7 @@ bound = matching(_DURATION, lambda found: _seconds(found) or None, "a time such 
 usd = matching(r"\$?(\d{1,7}(?:\.\d{1,4})?)", lambda found: float(found[1]) or None, "US dollars such as 5 or 2.50")
 percent = matching(r"(\d{1,2})%", lambda found: int(found[1]) / 100 or None, "a part of the context such as 60%")
 truth = matching(r"(true|yes|on|1)|false|no|off|0", lambda found: bool(found[1]), "true or false")
+ladder = matching("[^,]+(?:,[^,]+)*", lambda found: tuple(map(str.strip, found[0].split(","))), "models as haiku,opus")
 address = matching(r"\w+://[^\s/]+\S*", lambda found: found[0], "an address such as https://…")
 path = matching(r"(?s:.+)", _at_home, "a path")
 jsonl = matching(r"(?s:.+\.jsonl)", _at_home, "a file of its own such as tries.jsonl")

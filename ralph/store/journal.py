@@ -105,6 +105,8 @@ class Record:
     """Tokens."""
     agent: str = ""
     """The name of its program."""
+    model: str = ""
+    """What it was told, else says itself."""
     done: int | None = None
     """Tasks that are ticked after it; None when nobody looked."""
     total: int | None = None
