@@ -110,8 +110,8 @@ def an_edit(file: ProgressFile, save: Save, at: int) -> list[str]:
 def test_no_save_of_an_editor_is_lost(file: ProgressFile, how: Callable[[Path, bytes], Save]) -> None:
     """Whenever during an edit it comes, and the edit ends without an error.
 
-    Not at two steps (docs/limits.md): a save by rename between ralph's last look and its own rename, and what an
-    editor that had the file open writes after ralph's last look at what it displaced.
+    Not at two steps (docs/internals/known-races.md): a save by rename between ralph's last look and its own rename,
+    and what an editor that had the file open writes after ralph's last look at what it displaced.
     """
     theirs = with_line(b"editor")(TEXT)
     plain = an_edit(file, iter([None]), 1000)

@@ -202,7 +202,7 @@ PASSING = ("git commit-tree", "git -C . commit", "sh -c 'git commit'", "/usr/bin
 
 
 def test_what_is_denied_is_refused_to_an_honest_agent(project: Project, play: Play) -> None:
-    """And the ways around that docs/limits.md names are there; a template says which tools there are at all."""
+    """And the ways around that docs/limitations.md names are there; a template says which tools there are at all."""
     project.has_tasks("one")
     (project.root / ".ralph").mkdir()
     (project.root / ".ralph" / "PROMPT_build.md").write_text("{#\nRALPH_TOOLS: Bash, Write\n#}\nDo it.\n")
