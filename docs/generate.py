@@ -1,15 +1,21 @@
-"""Writes the table of docs/settings.md, and .env.example, from the settings and channels that there are.
+"""Writes what the reference pages and .env.example have from tables of the code: settings, commands, ends, tools.
 
 python docs/generate.py
 """
 # ruff: noqa: INP001 - a script, in no package
 
+import ast
+import inspect
 import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from textwrap import wrap
 
+import click
+
+from ralph import cli
+from ralph.run.verdict import Reason
 from ralph.settings.table import BY_VARIABLE, ON_COMMAND_LINE, PRIVATE, TABLE, Setting
 
 TOP = Path(__file__).resolve().parents[1]
@@ -24,10 +30,63 @@ _PRIVATE = "All that follows only from ~/.ralph.env and the environment; `ralph 
 
 def documents() -> dict[Path, str]:
     """What stands in each file when it is up to date."""
-    settings, example = TOP / "docs" / "settings.md", TOP / ".env.example"
-    before, begin, rest = settings.read_text(encoding="utf-8").partition("<!-- made by docs/generate.py -->\n")
+    tables = {"settings.md": _table(), "commands.md": _commands(), "exit-codes.md": _ends(), "mcp.md": _tools()}
+    found = {TOP / "docs" / name: _with_table(TOP / "docs" / name, table) for name, table in tables.items()}
+    return {**found, TOP / ".env.example": "\n".join(_example()) + "\n"}
+
+
+def _with_table(page: Path, table: str) -> str:
+    before, begin, rest = page.read_text(encoding="utf-8").partition("<!-- made by docs/generate.py -->\n")
     _, end, after = rest.partition("<!-- until here -->\n")
-    return {settings: f"{before}{begin}{_table()}{end}{after}", example: "\n".join(_example()) + "\n"}
+    return f"{before}{begin}{table}{end}{after}"
+
+
+def _commands() -> str:
+    """What `ralph help VERB` says of each verb, without the options of a run where it takes them."""
+    of_a_run = {f"--{one.name}" for one in ON_COMMAND_LINE}
+    parts = []
+    for name, command in cli.ralph.commands.items():
+        if command.hidden:
+            continue
+        context = click.Context(command, info_name=f"ralph {name}")
+        options = [one for one in command.params if isinstance(one, click.Option) and not one.hidden]
+        takes_all = of_a_run <= {word for one in options for word in one.opts}
+        without = {"-C", *(of_a_run if takes_all else ())}
+        rows = [
+            f"| {_names(one, context)} | {_quoted(one.help or '')} |" for one in options if not without & {*one.opts}
+        ]
+        parts += [f"## ralph {name}", f"`ralph {name} {' '.join(command.collect_usage_pieces(context))}`"]
+        parts.append(inspect.cleandoc(command.help or ""))
+        if rows:
+            parts.append("\n".join(["| option | meaning |", "|---|---|", *rows]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _names(one: click.Option, context: click.Context) -> str:
+    metavar = "" if one.is_flag else f" {one.make_metavar(context)}"
+    return ", ".join(f"`{name}{metavar}`".replace("|", r"\|") for name in one.opts)
+
+
+def _ends() -> str:
+    """The words with which a run ends, and what continues it."""
+    told = [
+        (one.code, one.label, one.move.format("the progress file")) for one in Reason if one is not Reason.INTERRUPTED
+    ]
+    rows = [f"| {code} | {label} | {move} |" for code, label, move in told]
+    return "\n".join(["| code | the last line says | to continue |", "|---|---|---|", *rows, ""])
+
+
+def _tools() -> str:
+    """The tools with their arguments, and what an agent reads of each."""
+    tree = ast.parse((TOP / "ralph" / "commands" / "mcp.py").read_text(encoding="utf-8"))
+    (tools,) = (one for one in tree.body if isinstance(one, ast.ClassDef) and one.name == "Tools")
+    rows = ["| tool | arguments | what an agent reads of it |", "|---|---|---|"]
+    for one in tools.body:
+        if isinstance(one, ast.FunctionDef) and not one.name.startswith("_"):
+            names = ", ".join(f"`{argument.arg}`" for argument in one.args.args[1:])
+            words = " ".join((ast.get_docstring(one) or "").split())
+            rows.append(f"| `ralph_{one.name}` | {names} | {words} |")
+    return "\n".join([*rows, ""])
 
 
 def _table() -> str:
@@ -48,7 +107,11 @@ def _default(one: Setting) -> str:
 
 
 def _meaning(one: Setting) -> str:
-    return re.sub("<plan>_PROGRESS.md|'tests/[*][*]'|PROMPT_<mode>.md", r"`\g<0>`", one.meaning)
+    return _quoted(one.meaning)
+
+
+def _quoted(text: str) -> str:
+    return re.sub("<plan>_PROGRESS.md|'tests/[*][*]'|PROMPT_<mode>.md", r"`\g<0>`", text)
 
 
 def _example() -> Iterator[str]:

@@ -30,8 +30,8 @@ NO_SETTINGS = {
     "RALPH_AGENT_REVIEW",
     *CONTROL_WORDS,
 }
-NOT_IN_THE_HELP = {"--add-dir", "--dangerously-skip-permissions", "--init", "--name", "--requirements"}
-"""Options of claude and docker, and a hidden one."""
+NOT_IN_THE_HELP = {"--add-dir", "--dangerously-skip-permissions", "--init", "--name", "--requirements", "--version"}
+"""Options of claude and docker, a hidden one, and that of ralph alone."""
 VERBS = cli.ralph.commands
 CONTEXT = click.Context(cli.ralph)
 HELP = cli.ralph.get_help(CONTEXT)
@@ -48,7 +48,13 @@ def rows(text: str, heading: str) -> dict[str, str]:
 
 def test_the_pages_that_are_made_of_the_settings_are_up_to_date() -> None:
     documents = runpy.run_path(str(CHECKOUT / "docs" / "generate.py"))["documents"]()
-    assert {file.name for file in documents} == {"settings.md", ".env.example"}
+    assert {file.name for file in documents} == {
+        "settings.md",
+        "commands.md",
+        "exit-codes.md",
+        "mcp.md",
+        ".env.example",
+    }
     for file, text in documents.items():
         assert file.read_text("utf-8") == text, f"{file} is not what docs/generate.py makes"
     example = (CHECKOUT / ".env.example").read_text("utf-8")
@@ -88,7 +94,7 @@ def test_the_help_fits_on_one_screen_and_knows_every_verb() -> None:
 def test_the_exit_codes_are_those_of_the_code_and_the_control_words_are_explained() -> None:
     signals = {"SIGHUP": 129, "Ctrl+C": 130, "SIGTERM": 143}
     codes = {reason.code for reason in Reason if reason is not Reason.INTERRUPTED} | {2, LOCKED}
-    said = rows(PAGES["unattended.md"], "Exit codes in full")
+    said = rows(PAGES["exit-codes.md"], "What each means")
     assert {int(code) for code in said if code.isdigit()} == codes
     assert all(f"{name} {number}" in said["by signal"] for name, number in signals.items())
     shown = {int(code) for code in re.findall(r"\b\d+\b", HELP.split("Exit codes:")[1])}
