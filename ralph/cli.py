@@ -45,9 +45,9 @@ iteration, RALPH_BLOCKED: why needs you, RALPH_DONE means that all is done.
 Exit codes: 0 done, 1 error, 2 wrong usage, 3 stopped early, work remains,
 4 needs you, 75 another run is active here; 129, 130, 143 by signal."""
 
-_PLACES = """Each setting may also stand, under the name in brackets, in the environment, as a line
-`RALPH_NAME: value` in the plan, in ./.ralph.env, in ~/.ralph.env, or in a prompt template; the command line wins, then
-the first of these. The plan, ./.ralph.env and templates may not name the agent: it could write them."""
+_PLACES = """In brackets: the default. Each setting may also stand, --max-time as RALPH_MAX_TIME, in the environment, as
+a line `RALPH_MAX_TIME: 8h` in the plan, in ./.ralph.env, in ~/.ralph.env, or in a prompt template; the command line
+wins, then the first of these. The plan, ./.ralph.env and templates may not name the agent: it could write them."""
 
 
 def main(pace: "Pace | None" = None) -> None:
@@ -105,7 +105,8 @@ def _verb(
             given = {"asked": options.asked(given, *click.get_current_context().obj)}
         return getattr(import_module(module), function)(**given, **({"ralph": main} if calls_ralph else {}))
 
-    return click.Command(name, params=[*params, _FOLDER], help=meaning, callback=call, **more)
+    kind = options.RunCommand if {*options.OF_A_RUN} <= {*params} else click.Command
+    return kind(name, params=[*params, _FOLDER], help=meaning, callback=call, **more)
 
 
 class _PlanOrVerb(click.Group):
@@ -119,6 +120,10 @@ class _PlanOrVerb(click.Group):
             words = ["notify", "test"]
         if words[:1] == ["help"] and words[1:] and words[1] not in (*self.commands, "settings"):
             raise click.UsageError(f"there is no help on {words[1]}")
+        if words == ["help", "settings"]:
+            os.environ.setdefault("LESS", "FRX")  # as git has it: what fits on the screen needs no pager
+            click.echo_via_pager(_RUN.get_help(click.Context(_RUN, parent=ctx, info_name="")))
+            ctx.exit()
         if words[:1] in ([], ["help"]) and not ctx.resilient_parsing:
             words = [*words[1:2], "--help"]
         return super().parse_args(ctx, words)

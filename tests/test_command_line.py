@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from ralph_driver import Project
+from ralph_driver import Project, executable
 from stories import Agent
 
 GONE = ("sh", "-c", 'mkdir gone && cd gone && rmdir ../gone && exec "$@"', "sh")
@@ -38,6 +38,16 @@ def test_help_is_there_for_each_verb_and_for_all_settings(project: Project) -> N
     settings = project.ralph("help", "settings").stdout
     assert settings == project.ralph("feature.md", "--help").stdout
     assert ("--on-tamper" in settings, "--requirements" in settings) == (True, False)
+    groups = [line.rstrip(":") for line in settings.splitlines() if line.endswith(":") and line[:1].isalpha()]
+    assert groups[:4] == ["Options", "Limits", "Pauses and timeouts", "Checks"]
+    doctor = project.ralph("help", "doctor").stdout
+    assert doctor.index("--json") < doctor.index("Limits:"), "its own come first"
+
+
+def test_the_help_on_settings_is_paged_on_a_terminal(project: Project) -> None:
+    pager = executable(project.home / "bin" / "pager", 'echo "paged with LESS=$LESS"; head -n 1')
+    shown = project.ralph_tty("help", "settings", env={"PAGER": str(pager)}).stdout
+    assert "paged with LESS=FRX" in shown
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")

@@ -172,7 +172,7 @@ def test_what_has_no_effect_alone_is_refused_where_it_was_asked_for_and_remarked
     assert "--jobs: no effect" in project.ralph("doctor", "feature.md", "--jobs", "2").stdout
     says(project, plan="RALPH_MAX_TRIES: 2\nRALPH_JOBS: 2\nRALPH_SETUP: true", file="RALPH_ROLES=build\n")
     files = (
-        "feature.md:4: RALPH_JOBS, feature.md:5: RALPH_SETUP, feature.md:3: RALPH_MAX_TRIES, .ralph.env:1: RALPH_ROLES"
+        "feature.md:3: RALPH_MAX_TRIES, feature.md:4: RALPH_JOBS, feature.md:5: RALPH_SETUP, .ralph.env:1: RALPH_ROLES"
     )
     for words in (["doctor", "feature.md"], ["feature.md", "--dry-run"], ["feature.md", "--max-iterations", "1"]):
         run = project.ralph(*words)

@@ -9,7 +9,7 @@ import click
 
 from ralph.errors import RalphError, did_you_mean
 from ralph.plan import prompt
-from ralph.settings.table import OF_MODES, ON_COMMAND_LINE, Given, Setting, Source, agent_variable
+from ralph.settings.table import OF_MODES, ON_COMMAND_LINE, SUBJECTS, Given, Setting, Source, agent_variable
 
 if TYPE_CHECKING:
     from ralph.process.pace import Pace
@@ -50,8 +50,8 @@ def _offered(context: click.Context, argument: click.Parameter, typed: str) -> l
 
 
 def _option(setting: Setting) -> click.Option:
-    default = f"; default: {setting.default}" if setting.default else ""
-    shown = f"{setting.meaning}  [{setting.variable}{default}]"
+    meaning = setting.meaning.removesuffix(f" (with --{setting.needs})")  # which the heading says
+    shown = f"{meaning}  [{setting.default}]" if setting.default else meaning
     if not setting.metavar:
         return click.Option([f"--{setting.name}/--no-{setting.name}"], default=None, help=shown)
     names = [f"--{name}" for name in (setting.name, setting.alias) if name]
@@ -61,6 +61,25 @@ def _option(setting: Setting) -> click.Option:
     )
 
 
+class RunCommand(click.Command):
+    """A command that takes the options of a run, and shows them in groups, below its own."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes a line for each."""
+        options = [one for one in self.get_params(ctx) if isinstance(one, click.Option)]
+        shown = {option.name: option.get_help_record(ctx) for option in options}
+        groups = {"Options": [record for name, record in shown.items() if record and name not in _FIELDS]}
+        title = "Options"
+        for setting in ON_COMMAND_LINE:
+            title = SUBJECTS.get(setting.field, title)
+            record = shown.get(setting.field)
+            groups.setdefault(title, []).extend([record] if record else [])
+        for title, records in groups.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+
+_FIELDS = {setting.field for setting in ON_COMMAND_LINE}
 OF_A_RUN = (
     click.Argument(["words"], nargs=-1, metavar="[PLAN] [MODE] [MAX_ITERATIONS]", shell_complete=_offered),
     click.Option(["--requirements"], type=FILE, hidden=True),  # the plan, as ralph1 has it

@@ -132,23 +132,6 @@ class Settings:
     verify_timeout: float | None = _time("time that the verify command may take", "30m")
     strict: bool = _flag("ralph picks each task, checks it, ticks it and commits it; the agent only proposes", "false")
     task: str | None = _row("ID", "work on this task alone", sources=PRIVATE, needs="strict")
-    jobs: int = _row(
-        "N", "tasks tried at the same time, each in a clone", "1", values.count, alias="max-agents", needs="strict"
-    )
-    setup: str | None = _row("COMMAND", "shell command that makes a clone ready, such as 'npm ci'", needs="jobs")
-    setup_copy: tuple[str, ...] = _list(
-        "ignored files that a clone needs, such as .env; may be repeated", parse=values.words, needs="jobs"
-    )
-    allow_dirty: bool = _flag("begin though tracked files have changes that are not committed", "false", needs="jobs")
-    keep_clones: bool = _flag("leave the clones there, for looking", "false", needs="jobs")
-    runner: tuple[str, ...] | None = _command("a command in front of each try, such as 'srun -N1'", needs="jobs")
-    landing_window: int | None = _row(
-        "N",
-        "finished tasks checked at the same time before they are merged; 1, or 4 with --executor or --runner",
-        parse=values.count,
-        needs="jobs",
-    )
-    executor: str | None = _url("a Dask cluster for the tries, dask://HOST:8786", sources=PRIVATE, needs="jobs")
     max_tries: int | None = _count("failed tries of a task before it is marked [!]; off = never", "3", needs="strict")
     on_failure: str = _word(
         "keep|restore", "a failed try's changes: kept for the next one, or undone", "keep", needs="strict"
@@ -167,6 +150,23 @@ class Settings:
         needs="strict",
     )
     base_url: str | None = _url("where `GET /path returns 200` is asked", needs="strict")
+    jobs: int = _row(
+        "N", "tasks tried at the same time, each in a clone", "1", values.count, alias="max-agents", needs="strict"
+    )
+    setup: str | None = _row("COMMAND", "shell command that makes a clone ready, such as 'npm ci'", needs="jobs")
+    setup_copy: tuple[str, ...] = _list(
+        "ignored files that a clone needs, such as .env; may be repeated", parse=values.words, needs="jobs"
+    )
+    allow_dirty: bool = _flag("begin though tracked files have changes that are not committed", "false", needs="jobs")
+    keep_clones: bool = _flag("leave the clones there, for looking", "false", needs="jobs")
+    runner: tuple[str, ...] | None = _command("a command in front of each try, such as 'srun -N1'", needs="jobs")
+    landing_window: int | None = _row(
+        "N",
+        "finished tasks checked at the same time before they are merged; 1, or 4 with --executor or --runner",
+        parse=values.count,
+        needs="jobs",
+    )
+    executor: str | None = _url("a Dask cluster for the tries, dask://HOST:8786", sources=PRIVATE, needs="jobs")
     only: tuple[tuple[str, ...], ...] = _row(
         "GLOB",
         "files that an iteration may change, such as 'tests/**'; may be repeated; none = only the progress file",
@@ -234,6 +234,21 @@ class Settings:
 TABLE = tuple(row._replace(field=name) for name, row in vars(Settings).items() if isinstance(row, Setting))
 BY_VARIABLE = {one.variable: one for one in TABLE}
 BY_VARIABLE |= {f"RALPH_{one.alias.replace('-', '_').upper()}": one for one in TABLE if one.alias}
+SUBJECTS = {
+    "max_iterations": "Limits",
+    "delay": "Pauses and timeouts",
+    "verify": "Checks",
+    "strict": "Strict tasks",
+    "jobs": "Parallel tasks",
+    "only": "What the agent may do",
+    "roles": "Modes and roles",
+    "history": "Records and notices",
+    "auto_commit": "Commits",
+    "agent": "The agent",
+    "prompts": "Files",
+}
+"""What a group of rows is about, by the first of them."""
+
 ON_COMMAND_LINE = tuple(one for one in TABLE if Source.COMMAND_LINE in one.sources)
 
 
