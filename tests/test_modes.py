@@ -273,3 +273,61 @@ def test_the_loop_asks_no_controller_which_one_it_is(project: Project, agent: Ag
     assert run.code == 0, run.text
     assert "the fourth way\n" in run.stdout
     assert "#1 · 1/1 tasks (+1)" in run.stdout
+
+
+# On the way.
+
+TICKS = step(SEES, ticks="first", file="a.txt")
+
+
+def shortened(project: Project) -> str:
+    """The modes of its iterations, a letter each."""
+    return "".join(mode[0] for mode in project.iterations("mode"))
+
+
+def test_validate_looks_on_the_way_after_so_many_ticks_and_build_goes_on(project: Project, agent: Agent) -> None:
+    """It costs no round, nothing where nothing was ticked since, and is off unless it is asked for."""
+    names = ("one", "two", "three", "four", "five", "six", "seven")
+    unticks = step(SEES, edits("- [x] one", "- [ ] one (not at its edges)"))
+    for asked, how, code, modes in (
+        ("build", ("--validate-every", "2"), 0, "bbvbbbvbbvb"),
+        ("build", ("--validate-every", "2", "--max-rounds", "1"), 0, "bbvbbbbbb"),
+        ("build", (), 0, "bbbbbbb"),
+        ("all", ("--max-rounds", "1"), 0, "bbbbbvbbbv"),
+        ("all", ("--validate-every", "off"), 0, "bbbbbbbv"),
+    ):
+        project.has_tasks(*names)
+        before, seen = len(project.iterations("mode")), project.root.parent / "seen"
+        seen.write_text("")
+        looks = modes.find("v", 0, 7)
+        steps = [unticks if at == looks else step(SEES) if mode == "v" else TICKS for at, mode in enumerate(modes)]
+        steps[-1 - (asked == "all")] = step(SEES, ticks="first", file="a.txt", writes_done=True)
+        agent.story(*steps)
+        run = project.ralph("feature.md", asked, "--delay", "0", *how)
+        assert (run.code, shortened(project)[before:]) == (code, modes), run.text
+        told = seen.read_text().splitlines()
+        if asked == "build":
+            assert set(told) == ({"none", "Mode: validate"} if "v" in modes else {"none"})
+        assert named(project) == []
+
+
+def test_it_looks_too_when_all_below_a_heading_is_done_and_under_jobs_once_nobody_works(
+    project: Project, agent: Agent
+) -> None:
+    project.has_tasks("one", "two", "three", "four")
+    parts = project.progress_text.replace("- [ ] one", "### First\n\n- [ ] one").replace(
+        "- [ ] three", "\n### Second\n\n- [ ] three"
+    )
+    project.progress.write_text(parts)
+    last = step(SEES, ticks="first", file="a.txt", writes_done=True)
+    agent.story(TICKS, TICKS, step(SEES), TICKS, last)
+    run = project.build("--validate-every", "100")
+    assert (run.code, shortened(project)) == (0, "bbvbb"), run.text
+    one_each = (f"{name}: Make it" for name in ("one", "two", "three", "four", "five"))
+    project.has_tasks(*one_each)
+    commits = tries(runs("echo > made-by.$$"))
+    agent.story(*[commits] * 3, step(), *[commits] * 2)
+    run = project.ralph("feature.md", "build", "--strict", "--jobs", "2", "--delay", "0", "--validate-every", "2")
+    modes = shortened(project)[5:]
+    assert (run.code, modes.count("v"), modes.count("b")) == (0, 1, 5), run.text
+    assert modes.index("v") == 3, "whoever was at work has finished"

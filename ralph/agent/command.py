@@ -65,6 +65,8 @@ class Agent(NamedTuple):
     errors: Sequence[Rule] = ()
     arguments: Sequence[str] = ()
     """A person's, which stand last."""
+    rung: int = 0
+    """Of a ladder of models."""
 
     def command_line(
         self, settings: Settings, prompt: str, *, file: str = "", budget_usd: float | None = None, mcp: str = ""
@@ -74,7 +76,7 @@ class Agent(NamedTuple):
         `file` holds the prompt, and `mcp` says, in JSON, which server of tools it gets.
         """
         option_values: dict[str, object] = {
-            "model": settings.model and settings.model[0],
+            "model": settings.model and settings.model[: self.rung + 1][-1],
             "effort": settings.effort,
             "deny": ",".join(denied.deny_rules(settings.deny)) if settings.deny else None,
             "mcp": mcp or None,

@@ -36,8 +36,8 @@ def show_dry_run(start: PreparedStart, state: State) -> int:
         }
     first, *_ = start.agents
     text = start.load_prompt().render(values | {"CAN_RUN": first.can_run(start.settings)})
-    settings = start.settings.on_rung(int(str(values.get("TRY", 1))) - 1)
-    argv = first.command_line(settings, "…", file="…", mcp=start.tools_server)
+    first = first._replace(rung=int(str(values.get("TRY", 1))) - 1)
+    argv = first.command_line(start.settings, "…", file="…", mcp=start.tools_server)
     print(shlex.join(argv), end="\n\n")
     print(text.encode(errors="surrogateescape").decode(errors="replace"), end="")
     return 0

@@ -117,8 +117,8 @@ def _run_agent(run: Run, transcript: Path, prompt: str, messages: NewMessages) -
     """What came of running the agent once. It ends when it is interrupted, at a bound, or when it lingers."""
     tried = run.current.values.get("TRY")
     rung = tried - 1 if isinstance(tried, int) else run.tally.refusals + run.tally.failures // 2
-    settings = run.settings.on_rung(rung)
-    agent = run.pool.current
+    settings = run.settings
+    agent = run.pool.current._replace(rung=rung)
     pace = run.pace
     stream = run.view.begin()
     silence_s = settings.idle_timeout or math.inf
@@ -169,7 +169,7 @@ def _run_agent(run: Run, transcript: Path, prompt: str, messages: NewMessages) -
         outcome = Outcome.TROUBLE if passes else Outcome.HOPELESS
         return Turn(outcome=outcome, why=f"{why} (a script needs a right #! line; see --agent)")
     turn = stream.to_turn(agent, ended, cut, took_s=time.monotonic() - began, now=pace.now())
-    turn.model = settings.model[0] if settings.model and agent is run.pool.agents[0] else turn.model
+    turn.model = settings.model[: rung + 1][-1] if settings.model and agent.flags.get("model") else turn.model
     return turn
 
 

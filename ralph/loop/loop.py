@@ -5,7 +5,7 @@ anew each time round, so a restart needs no code: the same command goes on where
 """
 
 from ralph.loop.iteration import pause_between, pause_or_wait, record_iteration
-from ralph.loop.modes import advance_mode, skip_build, switch_to_file_mode
+from ralph.loop.modes import advance_mode, is_look_due, skip_build, switch_to_file_mode
 from ralph.plan import progress
 from ralph.run.claims import check_claim, verify_before_start
 from ralph.run.context import Run
@@ -34,7 +34,8 @@ def prepare_next_iteration(run: Run) -> Stop | None:
     """
     if stop := run.stop_if_tampered():
         return stop
-    if run.read_progress().mode != run.live.file_mode:
+    is_due = is_look_due(run)
+    if run.file.last.mode != run.live.file_mode:
         switch_to_file_mode(run)
     run.controller.prepare_task_list()
     while needs_final_check(run.file.last, run.settings) and not run.stop_if_interrupted():
@@ -46,7 +47,7 @@ def prepare_next_iteration(run: Run) -> Stop | None:
     stop = run.stop_reason()
     if not stop and verify_before_start(run):
         return prepare_next_iteration(run)
-    stop = stop or run.controller.choose_next()
+    stop = stop or (None if is_due and run.controller.is_busy else run.controller.choose_next())
     return prepare_next_iteration(run) if stop and advance_mode(run, stop) else stop
 
 

@@ -1,5 +1,6 @@
 """Modes: which one holds, and which one follows. The progress file says it, so that every start goes on there."""
 
+from bisect import bisect
 from dataclasses import replace
 from functools import partial
 
@@ -48,6 +49,21 @@ def switch_to_file_mode(run: Run) -> None:
     memory.keep_left(run.state, before, run.mode, run.file.text)
     run.write_journal("mode", success=True, message=f"{before} -> {run.mode}")
     enter_mode(run)
+
+
+def is_look_due(run: Run) -> bool:
+    """Whether enough was ticked for validate to look, as often as rounds may be; when nobody works the file says so."""
+    now, every, live = run.read_progress(), run.settings.validate_every, run.live
+    starts = [line.start for line, *_ in now.headings]
+    listed, still_open = ({bisect(starts, task.line.start) for task in some} for some in (now.tasks, now.open))
+    headings = len(listed - still_open)
+    looks, ticked, had = live.looked = live.looked or (0, now.ticked, headings)
+    is_enough = every and (now.ticked >= ticked + every or (now.ticked > ticked and headings > had))
+    is_due = bool(is_enough) and bool(now.open) and not now.mode and not now.done and looks < run.settings.max_rounds
+    if is_due and (run.mode == "build" or run.start.is_role) and not run.controller.is_busy:
+        live.looked = looks + 1, now.ticked, headings
+        run.file.edit(progress.with_mode, "validate")
+    return is_due
 
 
 def advance_mode(run: Run, stop: Stop) -> bool:
@@ -116,9 +132,9 @@ def _after_judging(run: Run, *, goes_on: bool) -> Stop | None:
             return Stop(Reason.DONE)
         left = "; ".join(open_tasks(run.file.last)) or run.tally.last_failure
     if stands:
-        count = f"{rounds}/{most}" if rounds < most else ""
+        count = None if progress.parse(run.current.text_before).open else f"{rounds}/{most}" if rounds < most else ""
         run.file.edit(progress.with_mode, run.settings.following or "build", count)
-        if not count:
+        if count == "":
             return Stop(Reason.REFUSED, f"max-rounds is {most}, and {run.mode} still finds something: {left}")
     return None if goes_on else Stop(Reason.UNFINISHED, left)
 

@@ -77,6 +77,8 @@ class LiveState:
     """The mode is not the one that this run began with."""
     summaries: deque[str] = field(default_factory=lambda: deque(maxlen=5))
     """The lines of the last iterations."""
+    looked: tuple[int, int, int] | None = None
+    """How often validate has looked during build, and how many tasks were ticked and headings done the last time."""
     put_back: dict[str, int] = field(default_factory=dict)
     """What was put back in this iteration, by `count_put_back`."""
     put_backs: deque[str] = field(default_factory=lambda: deque(maxlen=5))

@@ -103,6 +103,7 @@ def asked(message: dict[str, Any], rest: Sequence[str], pace: "Pace | None") -> 
     if requirements and message["strict"] is not False:  # that is what ralph1 does
         implied = {"RALPH_STRICT": "true", "RALPH_ON_FAILURE": "restore"}
         given += [Given(*one, Source.PLAN, "--requirements") for one in implied.items()]
+    given += [Given("RALPH_VALIDATE_EVERY", "5", Source.TEMPLATE, "all")] if mode == "all" else []
     for setting in ON_COMMAND_LINE:
         text = message.pop(setting.field)
         if setting.metavar == OF_MODES:

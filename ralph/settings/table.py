@@ -1,7 +1,6 @@
 """The settings: one table, of which options, variables, directives and help are made; and what counts of all said."""
 
 from collections.abc import Callable, Iterable, Sequence
-from copy import copy
 from enum import IntEnum
 from functools import partial
 from pathlib import Path
@@ -185,6 +184,7 @@ class Settings:
         "modes that each task passes in turn, such as test,build,review", sources=_BEFORE_TEMPLATE, needs="strict"
     )
     max_rounds: int = _row("N", "rounds of build and validate with `all` before a person is needed", "3", values.count)
+    validate_every: int | None = _count("ticks, or a heading's tasks, after which validate looks; 5 with all", "off")
     history: Path | None = _path("FILE", "a JSONL file to which each try is appended", parse=values.jsonl)
     notify_frequency: int | None = _count("a progress notice after iteration 1 and every N; off = none", "5")
     heartbeat_url: str | None = _url("fetched after every iteration and every 5 minutes of waiting", sources=PRIVATE)
@@ -218,12 +218,6 @@ class Settings:
         for one in TABLE:
             default = one.parse(one.default) if one.default else () if one.many else None
             setattr(self, one.field, found.get(one.field, default))
-
-    def on_rung(self, rung: int) -> "Settings":
-        """The same with one model: of a ladder that on this rung, or on the last."""
-        found = copy(self)
-        found.model = self.model and self.model[: rung + 1][-1:]
-        return found
 
     @property
     def following(self) -> str:
