@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from ralph_driver import Project, leaping
-from stories import Agent, at_limit, runs, step, tries, writes
+from stories import Act, Agent, at_limit, runs, step, tries, writes
 from test_strict import KILL, ONE, OTHER, TOKEN, built, files_of, listed, marks_of, wants
 
 ROLES = ("--roles", "test, build, review, fix")
@@ -173,3 +173,41 @@ def test_an_attempt_in_a_clone_has_the_reviewer_too(project: Project, agent: Age
     assert marks_of(project) == ["- [x] one"]
     assert [len(one.calls) for one in (agent, reviewer)] == [1, 1]
     assert ("opus" in agent.calls[0].argv, "opus" in reviewer.calls[0].argv) == (True, False), path
+
+
+def test_after_three_rejections_a_person_decides_and_what_a_person_dismissed_is_ignored(
+    project: Project, agent: Agent
+) -> None:
+    """Only with a reason, and only if all else that the reviewer names is dismissed, too."""
+    wants(project, ONE)
+
+    def rejects(*faults: str) -> Act:
+        return tries(signals=f'<task-reject session="@SESSION@" id="@TASK@">{"; ".join(faults)}</task-reject>')
+
+    empty, long = "review:one.txt:empty-line a blank, which is read", "review:one.txt:too-long 81 columns"
+    how = ("--roles", "build,review", "--max-tries", "off")
+    agent.story(*[tries(MADE), rejects(empty)] * 3)
+    built(project, *how, code=4)
+    assert marks_of(project) == ["- [!] one"]
+    assert re.search(
+        r"blocked: given up after try 3: rejected: review:one.txt:empty-line a blank", project.progress_text
+    )
+    assert len(agent.calls) == 6
+    for dismissed, is_done in (
+        ("review:one.txt:empty-line:", False),
+        ("review:one.txt:empty: the plan wants it so", False),
+        ("review:one.txt:empty-line: the plan wants it so", False),
+        ("review:one.txt:empty-line: the plan wants it so\n  - dismissed: review:one.txt:too-long: it is data", True),
+    ):
+        wants_it = f"- [ ] one: The first\n  - dismissed: {dismissed}\n  - verify: File `one.txt` exists\n"
+        wants(project, wants_it)
+        (project.root / "one.txt").unlink()
+        agent.story(tries(MADE), rejects(empty, long))
+        run = built(project, *how, "--max-iterations", "2", code=0 if is_done else 3)
+        assert (marks_of(project) == ["- [x] one"]) is is_done, run.text
+        assert ("dismissed" in project.progress_text) is not is_done, "it is for that commit"
+    told = "one: ignored, since it was dismissed: review:one.txt:empty-line, review:one.txt:too-long"
+    assert told in " ".join(run.stderr.split())
+    wants(project, ONE)
+    shown = project.build("--strict", "--roles", "review,build", "--dry-run").stdout
+    assert "begins with its id, `review:file:rule`" in shown

@@ -75,9 +75,8 @@ class PreparedStart:
 
     def with_own_agents(self) -> list["PreparedStart"]:
         """The start in each mode for which an agent of its own is named."""
-        named = {one.variable for one in self.given}
         modes = available_modes(template_folders(self.settings.prompts))
-        return [self.in_mode(mode) for mode in modes if agent_variable(mode) in named]
+        return [self.in_mode(mode) for mode in modes if agent_variable(mode) in {one.variable for one in self.given}]
 
     @property
     def own_files(self) -> list[Path]:

@@ -1,6 +1,7 @@
 """Strict: the agent proposes, ralph disposes. One task an iteration, which ralph picks, checks, ticks and commits."""
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -24,6 +25,8 @@ from ralph.strict.guard import Guard
 from ralph.strict.review_diff import changed_since, note_left
 from ralph.strict.roles import roles_of
 from ralph.words import join_names, plural, timestamp
+
+_REJECTIONS = 3
 
 
 class StrictController(Controller):
@@ -168,6 +171,8 @@ class StrictController(Controller):
             return replace(iteration, failed=f"{task.id} is blocked: {found.blocked}", may_retry=True)
         most = run.settings.max_tries
         why = found.failed or found.unproved
+        if found.rejected and sum(": rejected: " in one for one in task.note_values("failed")) >= _REJECTIONS - 1:
+            most = task.tries + 1  # who builds and who reviews do not agree, so a person decides
         if roles and roles.is_to_blame(self._role, found):
             self._mark_task(" ", "role", f"{self._role}: {why}")
             return replace(iteration, failed=f"{task.id}, {self._role}: {why}")
@@ -189,6 +194,7 @@ class StrictController(Controller):
         if turn.outcome is not Outcome.OK:
             return Finding(failed=turn.why)
         claim = read_claim(turn.final_words, turn.proposal or {}, token=self._token, task_id=task.id)
+        claim = Finding() if claim.rejected and self._is_settled(claim.failed) else claim
         if claim != Finding() or (roles and self._role not in (roles.last_writer, roles.fix)):
             return claim
         checks = criteria.checks_of(task.chain)
@@ -198,6 +204,14 @@ class StrictController(Controller):
             if ended.failed:
                 return Finding(failed=ended.why, red=True)
         return self._proof(iteration, checks)
+
+    def _is_settled(self, rejection: str) -> bool:
+        """Whether all that a reviewer names was dismissed by a person, who gave a reason for each below the task."""
+        named = re.findall(rf"\b{re.escape(self._role)}:[^\s:]+:[\w-]+", rejection)
+        notes = self._current_task.note_values("dismissed")
+        if settled := bool(named) and all(any(one.startswith(f"{name}: ") for one in notes) for name in named):
+            self._run.console.complain(f"{self._task.id}: ignored, since it was dismissed: {join_names(named)}")
+        return settled
 
     def _proof(self, iteration: Iteration, checks: Sequence[Criterion]) -> Finding:
         """Whether something says that it was the attempt which made all green; two agents' word where nothing can."""

@@ -13,7 +13,7 @@ _GOES_ON = re.compile(rb"(?:[ \t]+(?!(?:[-*+]|\d{1,9}[.)])[ \t]|`{3}|~{3})[^\s#]
 """Indented lines that begin no item and no fence: they go on with the item above."""
 
 
-_OF_ATTEMPTS = ("failed", "role", "blocked", "begun", "cannot run", "claimed", "reopened")
+_OF_ATTEMPTS = ("failed", "role", "blocked", "begun", "cannot run", "claimed", "reopened", "dismissed")
 BY_AGENT = "by the agent: "
 """Begins what is said of a task that an agent blocked."""
 _OF_EVIDENCE = ("begun", "held", "cannot run", "claimed", "note")

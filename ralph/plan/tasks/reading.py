@@ -14,7 +14,8 @@ from ralph.words import join_names, shorten
 
 _BULLET = rb"([ \t]*)(?:[-*+]|\d{1,9}[.)])[ \t]"
 _ITEM = re.compile(_BULLET)
-_NOTES = rb"after|priority|verify|failed|blocked|reopened|role|begun|held|cannot run|claimed|note(?=: its checks held)"
+_NOTES = rb"after|priority|verify|failed|blocked|reopened|role|begun|held|cannot run|claimed|dismissed"
+_NOTES += rb"|note(?=: its checks held)"
 _NOTE = re.compile(_BULLET + rb"[ \t]*(" + _NOTES + rb"):(.*)", re.IGNORECASE)
 _ID = re.compile(r"\A(?:[*`]*([^\W_][\w.-]{0,63})[*`]*:[*`]*\s+(?=\S))?(.*)", re.DOTALL)
 """Perhaps in stars or backticks, perhaps there is none; and the text."""
