@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[1]
-PAGES = (TOP / "README.md",)
+PAGES = (TOP / "README.md", TOP / "docs" / "tutorial.md")
 PLAN = """\
 # Slugs
 
@@ -135,14 +135,14 @@ event(type="result", subtype="success", is_error=False, result=said, total_cost_
 
 
 class Machine:
-    """A throwaway home with a repository, ralph, and a `claude` that does what TURNS says."""
+    """A throwaway home with ralph, a `claude` that does what TURNS says, and a repository unless it is `empty`."""
 
-    def __init__(self, top: Path, pause_s: float = 0) -> None:
+    def __init__(self, top: Path, pause_s: float = 0, *, empty: bool = False) -> None:
         """`pause_s`: how long the agent takes for each turn, so that the times look like times."""
         self.top = top.resolve()
         home = self.top / "home" / "you"
         self.project, programs, agent = home / "project", home / ".local" / "bin", self.top / "agent"
-        for folder in (self.project, programs, agent):
+        for folder in (programs, agent):
             folder.mkdir(parents=True)
         (agent / "turns").write_text(json.dumps(TURNS))
         claude, ralph = programs / "claude", programs / "ralph"
@@ -154,16 +154,17 @@ class Machine:
         self.env |= {"PYTHONPATH": str(TOP), "PYTHONDONTWRITEBYTECODE": "1", "GIT_CONFIG_NOSYSTEM": "1"}
         self.env |= {"IS_SANDBOX": "1"}  # else it is an error to be root
         self.env |= {name: os.environ[name] for name in ("TEST_MARK", "TMPDIR") if name in os.environ}
-        self.prints("git init -q -b main && git config --global user.name You")
-        self.prints("git config --global user.email you@example.org")
-        (self.project / "feature.md").write_text(PLAN, encoding="utf-8")
-        self.prints("git add feature.md && git commit -qm 'Say what I want'")
+        (home / ".gitconfig").write_text("[user]\n\tname = You\n\temail = you@example.org\n")
+        if not empty:
+            self.project.mkdir()
+            (self.project / "feature.md").write_text(PLAN, encoding="utf-8")
+            self.prints("git init -q -b main && git add feature.md && git commit -qm 'Say what I want'")
 
     def prints(self, command: str) -> str:
         """What a shell command prints in the project, as on the machine of somebody who is called "you"."""
         done = subprocess.run(
             ["sh", "-c", command],
-            cwd=self.project,
+            cwd=self.project if self.project.exists() else self.project.parent,
             env=self.env,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -171,25 +172,38 @@ class Machine:
             check=False,
         )
         text = done.stdout.decode().replace(str(self.top), "").replace(" IS_SANDBOX=1", "")
-        assert done.returncode in (0, 3), f"{command}: {text}"
+        assert done.returncode == 0, f"{command}: {text}"
         return text
 
 
-def page_with_samples(text: str, machine: Machine) -> str:
-    """The page with the output below each `$ command` of a block that is marked <!-- sample -->, in their order."""
+def page_with_samples(page: Path, folder: Path, pause_s: float = 0) -> str:
+    """The page with what each `$ command` of a block below <!-- sample --> prints; one below <!-- run --> just runs.
+
+    All in their order, on one machine.
+    """
+    text = page.read_text(encoding="utf-8")
+    machine = Machine(folder, pause_s, empty="<!-- run -->" in text)
 
     def filled(block: re.Match[str]) -> str:
-        commands = [line for line in block[2].splitlines() if line.startswith("$ ")]
+        if block["kind"] == "run":
+            machine.prints(f"set -e\n{block['body']}")
+            return block[0]
+        commands = [line for line in block["body"].splitlines() if line.startswith("$ ")]
         outputs = [f"{line}\n{machine.prints(line[2:])}".rstrip() for line in commands]
-        return block[1] + "\n\n".join(outputs) + "\n```"
+        return block["head"] + "\n\n".join(outputs) + "\n```\n"
 
-    return re.sub(r"(<!-- sample -->\n```\w*\n)(.*?)```", filled, text, flags=re.DOTALL)
+    return re.sub(
+        r"(?P<head><!-- (?P<kind>run|sample) -->\n```\w*\n)(?P<body>.*?)^```\n",
+        filled,
+        text,
+        flags=re.DOTALL | re.MULTILINE,
+    )
 
 
 def normalized(text: str) -> str:
     """The text without what differs from run to run: times, costs, hashes, versions."""
     text = re.sub(r"\b\d{4}-\d\d-\d\d \d\d:\d\d(:\d\d)?\b", "DATE", text)
-    text = re.sub(r"(?<=· )(?:\d+[hms])+(?=\s)", "TIME", text)
+    text = re.sub(r"(?:(?<=· )|(?<=in ))(?:\d+[hms])+(?=\s)", "TIME", text)
     text = re.sub(r"\b\d+s ago", "TIME ago", text)
     text = re.sub(r"\$\d+\.\d\d", "$COST", text)
     text = re.sub(r"\b[0-9a-f]{7,12}\b", "HASH", text)
@@ -199,4 +213,4 @@ def normalized(text: str) -> str:
 if __name__ == "__main__":
     for page in PAGES:
         with tempfile.TemporaryDirectory(prefix="ralph-sample-") as folder:
-            page.write_text(page_with_samples(page.read_text("utf-8"), Machine(Path(folder), pause_s=4)), "utf-8")
+            page.write_text(page_with_samples(page, Path(folder), pause_s=4), encoding="utf-8")
