@@ -425,10 +425,11 @@ class TestTheMergeQueue:
     def test_survives_a_signal_and_asks_no_agent_again_where_the_task_reads_as_it_did(
         self, crew: Crew, project: Project
     ) -> None:
-        crew.has(A, B, a="meets b; echo a > a.txt", b="meets a; echo b > b.txt")
+        crew.has(A, B, "c: The third", a="meets b; echo a > a.txt", b="meets a; echo b > b.txt", c="sleep 3600")
         hangs = "case $PWD in *before-*) touch ~/checks; sleep 3600 ;; esac"
         for ended in (signal.SIGINT, signal.SIGKILL):
-            running = project.start(*crew.words("--verify", hangs), command=paced(interrupt_s=0.5, terminate_s=0.5))
+            words = crew.words("--verify", hangs, jobs=3)
+            running = project.start(*words, command=paced(interrupt_s=0.5, terminate_s=0.5))
             eventually((project.home / "checks").exists)
             (project.home / "checks").unlink()
             running.signal(ended)
@@ -437,7 +438,7 @@ class TestTheMergeQueue:
         assert len(crew.subjects()) == 1
         crew.does(a="echo asked > ~/asked", b="echo asked > ~/asked")
         assert "passed in an earlier run and waits to be merged" in crew.works("--verify", "true")
-        assert sorted(crew.subjects()) == ["a: Do a", "b: Do b"]
+        assert sorted(crew.subjects()) == ["a: Do a", "b: Do b", "c: Do c"]
         assert (project.home / "asked").exists() is False
         assert not project.git("for-each-ref", "refs/ralph/queue")
 

@@ -119,7 +119,7 @@ def test_what_each_iteration_of_a_night_reads_is_few_words(project: Project) -> 
     for mode, most in {"build": 520, "task": 560}.items():
         prompt = project.ralph("feature.md", mode, "--dry-run").stdout.partition("\n\n")[2]
         assert most - 60 < len(prompt.split()) <= most, (mode, len(prompt.split()))
-        assert "A command or trap that took several attempts to find belongs into AGENTS.md" in prompt
+        assert "A command or trap that took several attempts to find belongs in AGENTS.md" in prompt
         assert "in a browser where there is one" in prompt
 
 

@@ -109,3 +109,26 @@ def test_codex_reviews_what_claude_builds_and_validates_it_blind(
         "one.txt",
     ]
     assert (project.root / "one.txt").read_text() == "1\n"
+
+
+def test_codex_climbs_its_ladder_of_models_and_claude_validates_what_it_built(
+    project: Project, request: pytest.FixtureRequest
+) -> None:
+    """The models of the ladder are codex's; the validator finds something once, and is asked again."""
+    project.has_tasks("one: The first")
+    claude, codex = (Real(project, name, request) for name in ("claude", "codex"))
+    says_done = "sed -i 's/^IN_PROGRESS$/RALPH_DONE/' feature_PROGRESS.md"
+    builds = f"echo 1 >> one.txt; sed -i 's/^- .../- [x]/' feature_PROGRESS.md; {says_done}"
+    done, unticks = Reply(text="Done."), "sed -i 's/^- .x. one.*/- [ ] one: The first (not twice)/' feature_PROGRESS.md"
+    built = codex.play(codex.runs(says_done), done, codex.runs(builds), done, codex.runs(builds), done)
+    looked = claude.play(claude.runs(unticks), done, Reply(text="All is met."))
+    how = ("--agent", "codex", "--model", "m1, m2", "--agent-for", "validate=claude", "--delay", "0")
+    run = project.ralph("feature.md", "all", *how, timeout_s=SLOW_S)
+    assert run.code == 0, run.text
+    who = [("build", "codex"), ("build", "codex"), ("validate", "claude")]
+    assert project.iterations("mode", "agent") == [*who, *who[1:]]
+    models = project.iterations("model")
+    assert [one for one in models if not one.startswith("claude-")] == ["m1", "m2", "m1"], "whose is not claude's"
+    assert [body["model"] for body in built.requests] == ["m1", "m1", "m2", "m2", "m1", "m1"]
+    assert ("You validate" in told(looked.requests[0]), len(looked.requests)) == (True, 3)
+    assert "1/1 tasks" in run.stdout.splitlines()[-1]

@@ -342,7 +342,7 @@ class ParallelController(Controller):
             future = self._wait_for_event()
             if future in self.running:
                 return self._attempt_iteration(future)
-            if future and not run.stop_if_interrupted():
+            if future:
                 self.queue.end_check(future)
 
     def _ready_to_conclude(self) -> QueuedTask | None:
@@ -365,7 +365,8 @@ class ParallelController(Controller):
         """
         run = self._run
         is_interrupted = bool(run.stop_if_interrupted())
-        done = wait([*self.running, *self.queue.running_checks], _LOOK_S, FIRST_COMPLETED).done
+        checks = [] if is_interrupted else self.queue.running_checks  # which the next run begins anew
+        done = wait([*self.running, *checks], _LOOK_S, FIRST_COMPLETED).done
         run.git_settings.compare()  # before any git runs
         run.read_progress()
         for trial in self._in_progress():
