@@ -52,9 +52,7 @@ def _commands() -> str:
         options = [one for one in command.params if isinstance(one, click.Option) and not one.hidden]
         takes_all = of_a_run <= {word for one in options for word in one.opts}
         without = {"-C", *(of_a_run if takes_all else ())}
-        rows = [
-            f"| {_names(one, context)} | {_quoted(one.help or '')} |" for one in options if not without & {*one.opts}
-        ]
+        rows = [f"| {_names(one)} | {_quoted(one.help or '')} |" for one in options if not without & {*one.opts}]
         parts += [f"## ralph {name}", f"`ralph {name} {' '.join(command.collect_usage_pieces(context))}`"]
         parts.append(inspect.cleandoc(command.help or ""))
         if rows:
@@ -62,8 +60,9 @@ def _commands() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _names(one: click.Option, context: click.Context) -> str:
-    metavar = "" if one.is_flag else f" {one.make_metavar(context)}"
+def _names(one: click.Option) -> str:
+    choices = f"[{'|'.join(one.type.choices)}]" if isinstance(one.type, click.Choice) else ""
+    metavar = "" if one.is_flag else f" {one.metavar or choices}"
     return ", ".join(f"`{name}{metavar}`".replace("|", r"\|") for name in one.opts)
 
 
