@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 
 class RalphError(Exception):
-    """What is wrong, and where; `fix` is the next move, `exit_code` what the shell gets (see the README's table).
+    """What is wrong, and where; `fix` is the next move, `exit_code` what the shell gets: docs/exit-codes.md.
 
     What is `for_people` is told on a terminal only: cron, which starts again and again, shall not mail it.
     """
