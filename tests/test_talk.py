@@ -68,7 +68,7 @@ def test_what_a_person_wishes_is_planned_and_built_without_another_question(
     assert tmux.exit_code() == 0, tmux.screen
     assert "- [x] two\n\n- [x] one" in project.progress_text
     prompt = (project.outputs / "prompt").read_text()
-    assert "You talk with a person" in prompt
+    assert "You talk with a user" in prompt
     assert project.progress.name in prompt
     assert "--dangerously-skip-permissions" not in (project.outputs / "words").read_text()
     assert "RALPH_" not in (project.outputs / "environment").read_text()

@@ -98,7 +98,7 @@ class Tools:
         return self._edited(task_id, lambda text: edits.with_mark(text, "~", task_id))
 
     def mark_task_complete(self, task_id: str, verification_notes: str = "") -> Answer:
-        """Says that this task is done and its verification criteria are met; with notes on how you saw that."""
+        """Says that this task is done and its checks pass; with notes on how you saw that."""
         task = self._find(task_id)
         done = {one.id for one in self._listed() if one.done}
         wanted = (*task.after, *(part.id for part in task.subtasks))
@@ -113,7 +113,7 @@ class Tools:
         return answer
 
     def mark_task_blocked(self, task_id: str, reason: str) -> Answer:
-        """Says that this task cannot go on without a person, and why."""
+        """Says that this task cannot continue without the user, and why."""
         self._find(task_id)
         return self._edited(task_id, lambda text: edits.with_mark(text, "!", task_id, note="blocked", why=reason))
 
@@ -145,7 +145,7 @@ class Tools:
     ) -> Answer:
         """Adds a task; the lower its priority, the sooner; dependencies are ids of tasks that must be done before.
 
-        A verification criterion is a command in backticks that must succeed, or a sentence.
+        A check is a command in backticks that must succeed, or a sentence.
         """
         listed = self._listed()
         task_id = tasks.new_id(description, [task.id for task in listed])
@@ -165,7 +165,7 @@ class Tools:
         return self._edited(task_id, lambda text: progress.with_tasks(text, tasks.task_lines([new])))
 
     def increment_retry(self, task_id: str, reason: str = "") -> Answer:
-        """Says that a try of this task failed, and why; after too many it is blocked."""
+        """Says that an attempt at this task failed, and why; after too many it is blocked."""
         most = sources.settings_everywhere(self._plan.path).max_tries
         self._find(task_id)
         return self._edited(task_id, lambda text: edits.with_failure(text, task_id, reason, most))

@@ -109,9 +109,9 @@ class Settings:
     In the class each stands as its row of the table.
     """
 
-    max_iterations: int | None = _count("iterations of this start", "unlimited")
-    max_time: float | None = _time("time of this start; a running iteration ends then", "unlimited", alias="duration")
-    max_cost: float | None = _usd("US dollars of this start")
+    max_iterations: int | None = _count("iterations of this run", "unlimited")
+    max_time: float | None = _time("time of this run; a running iteration ends then", "unlimited", alias="duration")
+    max_cost: float | None = _usd("US dollars of this run")
     max_iteration_cost: float | None = _usd("US dollars of one iteration")
     max_total_cost: float | None = _usd("US dollars of the plan for ever, on its line Spent:")
     max_failures: int | None = _count(
@@ -131,9 +131,9 @@ class Settings:
     verify_timeout: float | None = _time("time that the verify command may take", "30m")
     strict: bool = _flag("ralph picks each task, checks it, ticks it and commits it; the agent only proposes", "false")
     task: str | None = _row("ID", "work on this task alone", sources=PRIVATE, needs="strict")
-    max_tries: int | None = _count("failed tries of a task before it is marked [!]; off = never", "3", needs="strict")
+    max_tries: int | None = _count("failed attempts at a task before it is marked [!]; off = never", "3", needs="strict")
     on_failure: str = _word(
-        "keep|restore", "a failed try's changes: kept for the next one, or undone", "keep", needs="strict"
+        "keep|restore", "a failed attempt's changes: kept for the next one, or undone", "keep", needs="strict"
     )
     on_tamper: str = _word(
         "undo|abort", "what the agent changed in the tasks: undone, or the run ends too", "undo", needs="strict"
@@ -158,14 +158,14 @@ class Settings:
     )
     allow_dirty: bool = _flag("begin though tracked files have changes that are not committed", "false", needs="jobs")
     keep_clones: bool = _flag("leave the clones there, for looking", "false", needs="jobs")
-    runner: tuple[str, ...] | None = _command("a command in front of each try, such as 'srun -N1'", needs="jobs")
+    runner: tuple[str, ...] | None = _command("a command in front of each attempt, such as 'srun -N1'", needs="jobs")
     landing_window: int | None = _row(
         "N",
         "finished tasks checked at the same time before they are merged; 1, or 4 with --executor or --runner",
         parse=values.count,
         needs="jobs",
     )
-    executor: str | None = _url("a Dask cluster for the tries, dask://HOST:8786", sources=PRIVATE, needs="jobs")
+    executor: str | None = _url("a Dask cluster for the attempts, dask://HOST:8786", sources=PRIVATE, needs="jobs")
     only: tuple[tuple[str, ...], ...] = _row(
         "GLOB",
         "files that an iteration may change, such as 'tests/**'; may be repeated; none = only the progress file",
@@ -183,9 +183,9 @@ class Settings:
     roles: tuple[str, ...] = _list(
         "modes that each task passes in turn, such as test,build,review", sources=_BEFORE_TEMPLATE, needs="strict"
     )
-    max_rounds: int = _row("N", "rounds of build and validate with `all` before a person is needed", "3", values.count)
+    max_rounds: int = _row("N", "rounds of build and validate with `all` before it needs you", "3", values.count)
     validate_every: int | None = _count("ticks, or a heading's tasks, after which validate looks; 5 with all", "off")
-    history: Path | None = _path("FILE", "a JSONL file to which each try is appended", parse=values.jsonl)
+    history: Path | None = _path("FILE", "a JSONL file to which each attempt is appended", parse=values.jsonl)
     notify_frequency: int | None = _count("a progress notice after iteration 1 and every N; off = none", "5")
     heartbeat_url: str | None = _url("fetched after every iteration and every 5 minutes of waiting", sources=PRIVATE)
     auto_commit: bool = _flag("commit after each task; with --strict ralph does, else the agent", "true")
@@ -252,7 +252,7 @@ def agent_variable(mode: str) -> str:
 
 
 def resolve_settings(given: Iterable[Given], also_known: Sequence[str] = ()) -> Settings:
-    """The settings of this start: of each the strongest source wins, and within one the first that is given.
+    """The settings of this run: of each the strongest source wins, and within one the first that is given.
 
     Raises RalphError with everything that is wrong: unknown names, malformed values, places that may not set what they
     set. `also_known` are the names that channels read.
