@@ -35,6 +35,9 @@ def test_what_cannot_mend_itself_stops_at_once_and_changes_nothing(
     message = run.stderr[run.stderr.index("ralph: ") :]
     assert (cause in message, remedy in message.replace(cause, ""), "Traceback" in message) == (True, True, False)
     assert project.progress.read_bytes() == before
+    shown = " ".join(project.ralph_tty("feature.md", "build").stdout.split())
+    why = message.rpartition("ralph: ")[2].strip()
+    assert shown.count(why) == 1, "on a terminal it is in the iteration's line, and not once more below it"
 
 
 UNSTARTED = {"claude": "on the PATH", "./missing --x": "./missing", "./feature.md": "chmod", "./odd": "#! line"}

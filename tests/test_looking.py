@@ -61,6 +61,8 @@ def test_each_state_has_its_word_its_reason_and_its_exit_code_from_anywhere_and_
     """Cron's tick must not meet 75 because `watch ralph status` has the lock for a moment; here it has it often."""
     project.does("while [ ! -e go ]; do flock --shared . sleep 0.005; sleep 0.005; done &")
     assert stands(project) == ("new", "there is no progress file yet", 3)
+    assert "to continue, run `ralph feature.md plan`" in project.ralph("status", "feature.md").stdout
+    assert project.ralph("log", "feature.md").stdout == "nothing has run yet; to begin, run `ralph feature.md plan`\n"
     project.has_tasks("x one", status="RALPH_DONE")
     assert stands(project) == ("done", "", 0)
     (project.root / "feature.md").write_text("RALPH_VERIFY: true\n")

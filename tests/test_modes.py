@@ -43,7 +43,9 @@ def test_planning_is_one_turn_that_ends_in_progress(plain_project: Project, agen
     assert project.journal()[-1]["duration_s"] < 3600
     assert project.iterations("mode") == ["plan"] * 5
     assert str(project.root / "feature.md") in agent.prompts[4]
-    assert run.stdout.startswith("ralph: progress in feature_PROGRESS.md\nralph: plan feature\n")
+    assert run.stdout.startswith(
+        "ralph: progress in feature_PROGRESS.md · no commit to return to\nralph: plan feature\n"
+    )
     assert "ralph: plan ready in feature_PROGRESS.md · " in run.stdout
     assert run.stdout.endswith(" · next: ralph feature.md build\n")
     assert "\nIN_PROGRESS\n\n## Task List\n\n- [ ] one\n- [x] old\n" in project.progress_text

@@ -78,7 +78,12 @@ def test_the_prompt_of_a_task_says_everything_once_as_it_was_written_and_in_orde
     prompt, of_task = (re.sub(r' session="[^"]+"', "", text) for text in shown)
     told = (
         *("`app/**`", "- Run `pytest` - exits with code 0", f"- File `{odd}` exists", f"check {odd}"),
-        *("- it reads well", "This is attempt 2 ", "- 2026-11-21 03:12:05 try 1: two tests fail", "at most 60 characters"),
+        *(
+            "- it reads well",
+            "This is attempt 2 ",
+            "- 2026-11-21 03:12:05 try 1: two tests fail",
+            "at most 60 characters",
+        ),
         *("<task-done>auth-02</task-done>", '<task-blocked id="auth-02">', str(project.root / "feature.md")),
         *("feature_PROGRESS.md", "/tries.jsonl", f"auth-02: Add {odd}"),
     )

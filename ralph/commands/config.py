@@ -64,6 +64,9 @@ def send_test_notice(what: str) -> int:
         click.echo(f"\n  {name}: {'' if name in channel.needs else 'optional; '}{channel.help.get(name, '')}")
         label = f"  value [{'***' if secret else there}]" if there else "  value"
         answer = click.prompt(label, default=there, show_default=False, hide_input=secret).strip()
+        while name.endswith("_URL") and answer not in ("", "-") and not re.match("https?://.", answer):
+            more = "  an address begins with https://"
+            answer = click.prompt(more, default=there, show_default=False, hide_input=secret).strip()
         if answer != there:
             changed[name] = "" if answer == "-" else answer
     if changed:

@@ -37,6 +37,8 @@ def print_log(  # noqa: PLR0913 - what can be asked for
     seen = plans.inspect_plan(plan)
     if number is None and what is None:
         _list(seen.records)
+        if not seen.records:
+            _say(f"nothing has run yet; to begin, {seen.standing.next_move or 'run ralph'}")
         return 0
     for row in reversed(seen.rows):
         if number in (None, "last", str(row.iteration)):

@@ -161,7 +161,7 @@ def _at_work(last: Record | None, begun: UnjudgedIteration | None, now: Progress
 def _at_rest(plan: Plan, now: Progress | None, last: Record | None, begun: UnjudgedIteration | None) -> Standing:
     """Where nobody works on it: by its progress file, its last record, and what no run has judged."""
     if now is None:
-        return Standing("new", "there is no progress file yet")
+        return Standing("new", "there is no progress file yet", f"run `ralph {plan.path} plan`")
     settings = Settings()
     with contextlib.suppress(RalphError):  # what is wrong with them, a start says
         settings = sources.settings_everywhere(plan.path)

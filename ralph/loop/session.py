@@ -141,7 +141,7 @@ def _close_session(run: Run, stop: Stop) -> None:
     if run.current.transcript or stop.reason is not Reason.HOPELESS:
         run.screen.say(f"ralph: {notices.last_line(run, stop)}")
     if run.current.transcript:
-        if stop.reason.code == 1:
+        if stop.reason.code == 1 and not (is_attended() and stop.why in "".join(list(run.live.summaries)[-1:])):
             run.console.complain(stop.why)
         run.outbox.send(notices.end_notice(run, stop))
     hurried = signals.is_impatient if stop.reason is Reason.INTERRUPTED else signals.interrupted

@@ -24,10 +24,11 @@ def _mode(run: Run) -> str:
 
 
 def first_line(run: Run) -> str:
-    """The line that begins a run: where its progress stands, why it may not commit, who hears of it."""
+    """The line that begins a run: where its progress is, why it may not commit, what it found, who hears of it."""
     off = "" if run.settings.auto_commit else f"commits are off ({run.settings.given['auto_commit'].where})"
-    text = ", ".join(run.outbox.names)
-    return " · ".join(filter(None, [f"progress in {run.file.path}", off, text and f"notices: {text}"]))
+    commit, text = run.changes.describe_commit(), ", ".join(run.outbox.names)
+    found = "uncommitted changes" if "-dirty-" in commit else "" if commit else "no commit to return to"
+    return " · ".join(filter(None, [f"progress in {run.file.path}", off, found, text and f"notices: {text}"]))
 
 
 def iteration_heading(run: Run) -> str:

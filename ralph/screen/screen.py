@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from ralph.screen.text import LINE_LIMIT, clip, draws, in_front, terminal_width
+from ralph.screen.text import LINE_LIMIT, clip, draws, in_front, terminal_width, wrap
 from ralph.words import plain
 
 _BYTES_KEPT = 16_000_000
@@ -56,7 +56,7 @@ class Screen:
 
     def say(self, line: str) -> None:
         """A line of ralph's own."""
-        self._put(1, f"{self._bold}{self._shown(line)}{self._off}")
+        self._put(1, f"{self._bold}{self._in_rows(line, 1)}{self._off}")
 
     def remark(self, line: str) -> None:
         """A line of ralph's own that somebody who wants it quiet can do without."""
@@ -65,7 +65,11 @@ class Screen:
 
     def complain(self, line: str) -> None:
         """A line on standard error."""
-        self._put(self._errors, self._shown(line))
+        self._put(self._errors, self._in_rows(line, 2))
+
+    def _in_rows(self, line: str, fd: int) -> str:
+        edge = terminal_width() if os.isatty(fd) else None
+        return "\n  ".join(wrap(self._shown(line), edge and edge - 2))
 
     def _shown(self, line: str) -> str:
         whole = self.verbose or len(line) <= LINE_LIMIT

@@ -128,7 +128,10 @@ class View:
                 self._account = account
                 yield account
         elif kind == "api_retry":
-            error = f"{event.get('error_status') or ''} {event.get('error') or 'no answer'}".strip()
+            error = (
+                f"{event.get('error_status') or ''} {event.get('error') or ''}".replace("unknown", "").strip()
+                or "no answer"
+            )
             self.doing = f"retrying ({error})"
             if "attempt" in event:
                 error += f": try {event['attempt']} of {event.get('max_retries')}"

@@ -131,7 +131,9 @@ class Settings:
     verify_timeout: float | None = _time("time that the verify command may take", "30m")
     strict: bool = _flag("ralph picks each task, checks it, ticks it and commits it; the agent only proposes", "false")
     task: str | None = _row("ID", "work on this task alone", sources=PRIVATE, needs="strict")
-    max_tries: int | None = _count("failed attempts at a task before it is marked [!]; off = never", "3", needs="strict")
+    max_tries: int | None = _count(
+        "failed attempts at a task before it is marked [!]; off = never", "3", needs="strict"
+    )
     on_failure: str = _word(
         "keep|restore", "a failed attempt's changes: kept for the next one, or undone", "keep", needs="strict"
     )
