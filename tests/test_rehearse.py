@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 from collections.abc import Callable
@@ -12,13 +13,13 @@ from typing import Any
 
 import pytest
 from http_server import Server
-from ralph_driver import Project, Run, eventually, everything_in, executable, progress_text
-from tmux import lines_only
+from ralph_driver import COMMAND, Project, Run, eventually, everything_in, executable, progress_text
+from tmux import Tmux, lines_only
 
 from ralph.commands.rehearsal import sample
 
-HAPPENED, WRONG = "WHAT WOULD HAVE HAPPENED", "WHAT WOULD HAVE GONE WRONG"
-NOTHING = ["  nothing: each start ended well, and your repository is as it was"]
+HAPPENED, WRONG = "WHAT HAPPENED", "WHAT WENT WRONG"
+NOTHING = ["  nothing: each run ended well, and your files are as they were"]
 
 
 def rehearse(project: Project, *words: str, **how: Any) -> Run:
@@ -52,7 +53,9 @@ def test_the_sample_is_planned_and_built_whatever_a_person_has_set(plain_project
         env = {"RALPH_SLACK_WEBHOOK_URL": server.url("/environment"), "RALPH_AGENT": "false"}
         env |= {"RALPH_AUTO_COMMIT": "false", "XDG_STATE_HOME": str(home / "other")}
         env |= {"GIT_DIR": "/nowhere", "GIT_INDEX_FILE": "/nowhere/index", "GIT_TEMPLATE_DIR": "/nowhere"}
-        run = plain_project.ralph_tty("rehearse", env=env)
+        terminal = plain_project.start_tty("rehearse", env=env)
+        terminal.type("\n")  # no pauses
+        run = terminal.wait()
         assert (run.code, server.received) == (0, []), run.stdout
     assert "\x1b[1m$ ralph sample.md plan\x1b[0m\n" in run.stdout
     lines = lines_only(run.stdout).splitlines()
@@ -64,6 +67,22 @@ def test_the_sample_is_planned_and_built_whatever_a_person_has_set(plain_project
         assert any(line.startswith(f"#{number + 1} · {number}/3 tasks (+1) · 1 commit") for line in lines)
     assert lines[-1] == "  ralph feature.md build --max-iterations 50"
     assert everything_in(*folders) == before
+
+
+def test_at_a_terminal_it_takes_its_time_and_a_key_ends_the_pauses(tmux: Tmux) -> None:
+    """So that the live view is seen. No key is left for the shell, which gets its terminal back as it was."""
+    tmux.open()
+    tmux.enter(f"{shlex.join(COMMAND)} rehearse")
+    eventually(lambda: re.search(r"▸ Write greeting.py(.|\n)*task 1 of 3 · iteration 2 · _*\S+ · Write ", tmux.screen))
+    tmux.press("x")
+    tmux.press("x")
+    assert tmux.exit_code() == 0, tmux.screen
+    assert "  nothing: each run ended well\n" in tmux.screen
+    assert "git add greeting.py" in tmux.screen
+    assert "|| {" not in tmux.screen, "nobody types that"
+    assert "x" not in tmux.rows[-3:]
+    tmux.enter("stty -a | grep -owe -echo -e -icanon; echo is=$?=")
+    eventually(lambda: "is=1=" in tmux.screen)
 
 
 def test_it_plans_builds_verifies_and_tells_without_a_trace(project: Project) -> None:

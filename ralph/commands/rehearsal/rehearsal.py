@@ -10,6 +10,11 @@ import shutil
 import site
 import sys
 import tempfile
+import termios
+import threading
+import tty
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import click
@@ -23,6 +28,7 @@ from ralph.plan import progress
 from ralph.process import lock, signals
 from ralph.process.programs import MARK, call_program, foreground
 from ralph.run.verdict import Reason
+from ralph.screen.text import in_front
 from ralph.settings.options import Asked
 from ralph.store import journal
 from ralph.store.state import State
@@ -61,7 +67,8 @@ def rehearse(asked: Asked) -> int:
             asked = asked._replace(plan="sample.md", verbose=True)
             _make_sample(folder / "home" / "sample")
         this = Rehearsal(asked, folder, is_sample=is_sample)
-        this.play()
+        with _paused(this.pauses) if is_sample and os.isatty(0) and in_front() else nullcontext():
+            this.play()
     if signals.interrupted():
         raise KeyboardInterrupt
     return this.close()
@@ -82,6 +89,24 @@ def _make_sample(top: Path) -> None:
     os.chdir(top)
 
 
+@contextmanager
+def _paused(pauses: Path) -> Iterator[None]:
+    """In here the fake agent works at the pace of a reader, as long as the file is there: until a key is pressed."""
+
+    def wait_for_key() -> None:
+        while os.read(0, 1):
+            pauses.unlink(missing_ok=True)
+
+    pauses.touch()
+    before = termios.tcgetattr(0)
+    tty.setcbreak(0, termios.TCSANOW)
+    threading.Thread(target=wait_for_key, daemon=True).start()
+    try:
+        yield
+    finally:
+        termios.tcsetattr(0, termios.TCSAFLUSH, before)  # a key is for this alone, and not for the shell
+
+
 def _say(text: str, *, heading: bool = False) -> None:
     click.secho(plain(text), bold=heading)
 
@@ -98,6 +123,7 @@ class Rehearsal:
         self.original = lock.working_tree(Path.cwd().resolve())
         self.top = folder / "tree" / self.original.name
         """The copy; of the same name, as notices show it."""
+        self.pauses = folder / "pauses"
         self.happened: list[str] = []
         """What each start came to, in a line."""
         self.wrong: list[str] = []
@@ -135,14 +161,15 @@ class Rehearsal:
             self.wrong.append(f"{message}; if that was not you, a hook or the verify command reaches out of the copy")
 
     def close(self) -> int:
-        """Says what would have happened, and what would have gone wrong; the exit code."""
-        _say("WHAT WOULD HAVE HAPPENED", heading=True)
+        """Says what happened, what went wrong, and what to type next; the exit code."""
+        _say("WHAT HAPPENED", heading=True)
         _say("  " + "\n  ".join(self.happened) + "\n")
-        _say("WHAT WOULD HAVE GONE WRONG", heading=True)
-        nothing = "nothing: each start ended well, and your repository is as it was"
+        _say("WHAT WENT WRONG", heading=True)
+        nothing = "nothing: each run ended well" + ", and your files are as they were" * (not self.is_sample)
         _say("  " + "\n  ".join(self.wrong or [nothing]))
-        if self.is_sample and not self.wrong:
-            _say(_SAMPLE_OUTRO)
+        command = shlex.join(["ralph", self.asked.plan, self.mode])
+        if not self.wrong:
+            _say(_SAMPLE_OUTRO if self.is_sample else f"\nTo run it for real:\n\n  {command}")
         return 1 if self.wrong else 0
 
     def _show(self, *command: str) -> None:
@@ -216,12 +243,13 @@ class Rehearsal:
         commits = "commit" if settings.auto_commit and (self.top / ".git").exists() else ""
         stand_in = self.folder / "claude"  # of whom nothing can be asked that it would not understand
         once = "once" if settings.once and mode != "all" else ""
-        turn = shlex.join([*python, "ralph.commands.rehearsal.standin", once, str(plan), str(file), commits])
+        words = [once, str(plan), str(file), commits, str(self.pauses)]
+        turn = shlex.join([*python, "ralph.commands.rehearsal.standin", *words])
         stand_in.write_text(f"#!/bin/sh\ntrap '' INT\nexec {turn}\n")  # it dies of Ctrl+C in its own way
         stand_in.chmod(0o700)
         env = self._environment() | {one.variable: one.text for one in self.asked.given}
         env |= {
-            "RALPH_PROGRESS_FILE": str(file),
+            "RALPH_PROGRESS_FILE": file.name if self.is_sample else str(file),
             "RALPH_AGENT": shlex.quote(str(stand_in)),
             "RALPH_DELAY": "0",
             "RALPH_MAX_FAILURES": "1",  # it does not do better the second time
@@ -234,7 +262,7 @@ class Rehearsal:
             env["RALPH_ONLY"] = "**"  # the stand-in does not know where it may write
         name = shlex.join(["ralph", self.asked.plan, mode])
         _say(f"$ {name}", heading=True)
-        argv = [*python, "ralph", str(plan), mode]
+        argv = [*python, "ralph", plan.name if self.is_sample else str(plan), mode]
         if not self.asked.verbose:
             argv.append("--quiet")
         code = foreground(argv, env=env, cwd=self._counterpart(Path.cwd()))

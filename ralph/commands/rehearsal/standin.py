@@ -1,14 +1,16 @@
 """The stand-in agent: does small, real work without a model, and prints events as the real one does.
 
-`python -m ralph.commands.rehearsal.standin ONCE PLAN PROGRESS_FILE COMMITS`, the prompt on standard input. Of that it
-needs only the signal that --strict asks for. It plans where there is no task yet; ONCE is empty unless a mode is
-rehearsed that works on none. Any plan will do: for a task that is not the sample's it writes a note.
+`python -m ralph.commands.rehearsal.standin ONCE PLAN PROGRESS_FILE COMMITS PAUSES`, the prompt on standard input. It
+needs only the signal there that --strict asks for. It plans where there is no task yet; ONCE is empty unless a mode is
+rehearsed that works on none. While there is a file PAUSES it waits a moment before all that it does. Any plan will do:
+for a task that is not the sample's it writes a note.
 """
 
 import json
 import re
 import shlex
 import sys
+import time
 from pathlib import Path
 
 from ralph import files
@@ -20,6 +22,7 @@ from ralph.process import signals
 from ralph.process.programs import call_program
 from ralph.words import plural
 
+_PAUSE_S = 0.3
 _SHELL_S = 600.0
 """The longest that the real agent lets a command take; a hook of git may run all the tests."""
 _SIGNAL = re.compile(r'<task-done session="[^"]+">([^<]+)</task-done>')
@@ -67,7 +70,7 @@ def _works(file: Path) -> str:
         work = _does(task.text, f"{now.tasks.index(task) + 1}")
         if sys.argv[4]:  # a hook that mends what it finds fails only the first time
             commit = f"git add {shlex.join(work.files)} && git commit -qm {shlex.quote(work.message)}"
-            _runs(f"{commit} || {{ {commit}; }}")
+            _runs(f"{commit} || {{ {commit}; }}", shown=commit)
         text = text.replace(task.line.body, re.sub(rb"\[[ ~!]\]", b"[x]", task.line.body, count=1), 1)
         now = progress.parse(text)
     _writes(file, text if now.open else progress.with_status(text, "RALPH_DONE"))
@@ -90,9 +93,9 @@ def _writes(path: Path, text: bytes) -> None:
     files.replace_file(path, text)
 
 
-def _runs(command: str) -> None:
+def _runs(command: str, shown: str = "") -> None:
     """Runs a shell command. Raises RalphError where it fails."""
-    _uses("Bash", command=command)
+    _uses("Bash", command=shown or command)
     done = call_program(["sh", "-c", command], timeout_s=_SHELL_S)
     if done.code:
         message = (done.stdout + done.stderr).decode(errors="replace").split("\n")[-4:-1]
@@ -108,6 +111,9 @@ def _uses(tool: str, **arguments: str) -> None:
 
 
 def _prints(**event: object) -> None:
+    until = time.monotonic() + _PAUSE_S
+    while files.is_file(Path(sys.argv[5])) and time.monotonic() < until and signals.interrupted() is None:
+        signals.wait(0.05)
     print(json.dumps(event), flush=True)
     signals.wait(0)  # what git's end has left to hear
     if (number := signals.interrupted()) is not None:
