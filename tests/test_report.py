@@ -77,7 +77,7 @@ def test_the_newest_run_comes_first_its_bars_are_as_high_as_the_journal_says_and
         "The newest 300 are shown",
         '<td class="iteration again">build #3',
         '<td class="iteration bad">build #4',
-        '$0.40 · left 3 · done 2">',
+        '$0.40 · done 2 · left 3">',
         '$0.40 · agent 5m00s · verifying 30s">',
     ):
         assert said in text, said
@@ -86,7 +86,7 @@ def test_the_newest_run_comes_first_its_bars_are_as_high_as_the_journal_says_and
     )
     for title, kind, top, values in (
         ("Tasks", "left", 5, (4, 3, 3, 4)),
-        ("Tasks", "done", 5, (1, 2, 2, 1, 5)),
+        ("Tasks", "done", 5, (1, 2, 2, 1, 5)),  # at the foot, in the strong color: a finished plan looks finished
         ("Tokens read", "cache_read", 2_580_050, (9e5, 2.5e6, 7e4)),
         ("Tokens written", "output", 9000, (2000, 9000, 700)),
     ):
@@ -95,6 +95,19 @@ def test_the_newest_run_comes_first_its_bars_are_as_high_as_the_journal_says_and
     lanes = text.split('<div class="lane">')[1:]
     assert [lane.count("<i") for lane in lanes] == [5, 1], "the second began before the first was over"
     assert re.findall(r'<i class="bad".*?left:([\d.]+)%;width:([\d.]+)%', text) == [("50.91", "12.73")]
+
+
+def test_it_says_how_many_attempts_the_tasks_took_and_of_a_plan_that_never_ran_what_comes_next() -> None:
+    tries = [{"success": False}, {}, {}]
+    lines = records([{**one, "requirement_id": name} for one, name in zip(tries, ("a", "a", "b"), strict=True)])
+    page = made(lines, progress_text("x a: first", "x b: second", "c: third"))
+    assert re.search(r"Model not reported(.|\n)*1 of 2 first attempts passed, 1.5 attempts per task", page)
+    assert '<li class="finished">[x] a: first <small>2 attempts</small>' in page
+    assert '<li class="finished">[x] b: second\n' in page
+    assert '<li class="">[ ] c: third\n' in page
+    empty = made([])
+    assert "Nothing has run yet, so there is nothing to draw." in empty
+    assert "<dd>" not in empty
 
 
 LOOK = """<pre></pre><script>onload = () => {

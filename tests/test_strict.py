@@ -399,7 +399,7 @@ def test_a_failed_try_climbs_the_ladder_of_models_and_a_new_task_begins_at_its_f
     assert " · opus · " in project.ralph("log", "feature.md").stdout
     page = project.ralph("report", "feature.md", "-o", "-").stdout
     for model, told in {
-        "haiku": "1 of 2 first attempts passed, 1.0 to done",
+        "haiku": "1 of 2 first attempts passed, 1.0 attempts per task",
         "opus": "0 of 0",
         "sonnet": "none",
     }.items():

@@ -58,13 +58,13 @@ def _compact(number: float) -> str:
 
 
 _CHARTS = (
-    ("Tasks", _compact, ("left", "done")),
-    ("Cost", format_usd, ("cost",)),
-    ("Tokens written", _compact, ("output",)),
-    ("Tokens read", _compact, ("cache_read", "cache_write", "input")),
-    ("Time", format_duration, ("agent", "verifying", "waiting")),
+    ("Tasks", "in the list after each iteration", _compact, ("done", "left")),
+    ("Cost", "of each iteration, in US dollars", format_usd, ("cost",)),
+    ("Tokens written", "by the agent in each iteration", _compact, ("output",)),
+    ("Tokens read", "by the agent in each iteration", _compact, ("cache_read", "cache_write", "input")),
+    ("Time", "of each iteration", format_duration, ("agent", "verifying", "waiting")),
 )
-"""What is drawn for each iteration: how a value is written, and the parts of a bar, the first at its foot."""
+"""What is drawn, of what, how a value is written, and the parts of a bar, the first at its foot."""
 
 
 def _parts(row: Record) -> dict[str, Any]:
@@ -78,11 +78,11 @@ def _parts(row: Record) -> dict[str, Any]:
 def _models(rows: Sequence[Record]) -> dict[str, Any]:
     """Of each model what it cost, its first attempts, those that passed, and all of the tasks where it did the last."""
     found, tried = defaultdict[str, Any](Counter), Counter[str]()
-    for row in (one for one in rows if one.counted and one.model):
+    for row in (one for one in rows if one.counted):
         nth = tried[row.requirement_id] + 1
         tried[row.requirement_id] = 0 if row.success else nth
         done = {"done": 1, "took": nth, "passed": int(nth == 1)} if row.success else {}
-        found[row.model].update(cost=row.cost_usd or 0.0, first=int(nth == 1), **done)
+        found[row.model or "Model not reported"].update(cost=row.cost_usd or 0.0, first=int(nth == 1), **done)
     return found
 
 
@@ -109,9 +109,9 @@ def render_page(seen: Seen, now: float) -> bytes:
     )
     rows, charts = seen.rows[-_MOST_ROWS:], []
     bars = [(row, _parts(row)) for row in rows]
-    for title, shown, kinds in _CHARTS:
+    for title, what, shown, kinds in _CHARTS:
         top = max((sum(parts[kind] for kind in kinds) for _, parts in bars), default=0.0)
-        charts.append((title, shown, kinds, top))
+        charts.append((title, what, shown, kinds, top))
     text = environment.get_template("report.html").render(
         plan=seen.plan,
         standing=seen.standing,
@@ -121,6 +121,7 @@ def render_page(seen: Seen, now: float) -> bytes:
         bars=bars,
         charts=charts,
         models=_models(seen.rows),
+        attempts=Counter(row.requirement_id for row in seen.rows if row.counted),
         lanes=_lanes([row for row in rows if row.run == rows[-1].run]),
         tasks=seen.progress.tasks if seen.progress else (),
         records=list(filter(describe_record, seen.records))[-_MOST_ROWS:],
