@@ -127,6 +127,9 @@ for what, *words in turns[0]["does"]:
         uses("Edit", file_path=words[0])
         file = pathlib.Path(words[0])
         file.write_text(file.read_text(encoding="utf-8").replace(words[1], words[2], 1), encoding="utf-8")
+    elif what == "waits":
+        while not pathlib.Path(words[0]).exists():
+            time.sleep(0.05)
     elif what == "runs":
         uses("Bash", command=words[0])
         subprocess.run(["sh", "-c", words[0]], check=True, capture_output=True)
@@ -203,8 +206,9 @@ def page_with_samples(page: Path, folder: Path, pause_s: float = 0) -> str:
 def normalized(text: str) -> str:
     """The text without what differs from run to run: times, costs, hashes, versions."""
     text = re.sub(r"\b\d{4}-\d\d-\d\d \d\d:\d\d(:\d\d)?\b", "DATE", text)
-    text = re.sub(r"(?:(?<=· )|(?<=in ))(?:\d+[hms])+(?=\s)", "TIME", text)
+    text = re.sub(r"(?:(?<=· )|(?<=in ))(?:\d+[hms])+(?=[\s<])", "TIME", text)
     text = re.sub(r"\b\d+s ago", "TIME ago", text)
+    text = re.sub(r"(?<=  )\d\d:\d\d\b", "TIME", text)
     text = re.sub(r"\$\d+\.\d\d", "$COST", text)
     text = re.sub(r"\b[0-9a-f]{7,12}\b", "HASH", text)
     return re.sub(r"ralph \d[\w.]*, Python \d[\w.]*, \w+", "VERSIONS", text)

@@ -55,14 +55,17 @@ def stands(project: Project) -> tuple[str, str, int]:
 # How it stands.
 
 
+def test_a_plan_that_never_ran_says_what_to_type(project: Project) -> None:
+    last = [project.ralph(verb, "feature.md").stdout.splitlines()[-1] for verb in ("status", "log")]
+    assert [line.partition(", ")[2] for line in last] == ["run `ralph feature.md plan`"] * 2, last
+
+
 def test_each_state_has_its_word_its_reason_and_its_exit_code_from_anywhere_and_no_start_is_turned_away_by_who_looks(
     project: Project, agent: Agent, tmp_path: Path
 ) -> None:
     """Cron's tick must not meet 75 because `watch ralph status` has the lock for a moment; here it has it often."""
     project.does("while [ ! -e go ]; do flock --shared . sleep 0.005; sleep 0.005; done &")
     assert stands(project) == ("new", "there is no progress file yet", 3)
-    assert "to continue, run `ralph feature.md plan`" in project.ralph("status", "feature.md").stdout
-    assert project.ralph("log", "feature.md").stdout == "nothing has run yet; to begin, run `ralph feature.md plan`\n"
     project.has_tasks("x one", status="RALPH_DONE")
     assert stands(project) == ("done", "", 0)
     (project.root / "feature.md").write_text("RALPH_VERIFY: true\n")

@@ -401,7 +401,7 @@ def test_a_failed_try_climbs_the_ladder_of_models_and_a_new_task_begins_at_its_f
     for model, told in {
         "haiku": "1 of 2 first attempts passed, 1.0 attempts per task",
         "opus": "0 of 0",
-        "sonnet": "none",
+        "sonnet": "no task done",
     }.items():
         assert told in page.split(f"<dt>{model}</dt>")[1].split("</div>")[0]
     agent.story(*[tries()] * 4, good)

@@ -79,10 +79,13 @@ def _models(rows: Sequence[Record]) -> dict[str, Any]:
     """Of each model what it cost, its first attempts, those that passed, and all of the tasks where it did the last."""
     found, tried = defaultdict[str, Any](Counter), Counter[str]()
     for row in (one for one in rows if one.counted):
-        nth = tried[row.requirement_id] + 1
-        tried[row.requirement_id] = 0 if row.success else nth
-        done = {"done": 1, "took": nth, "passed": int(nth == 1)} if row.success else {}
-        found[row.model or "Model not reported"].update(cost=row.cost_usd or 0.0, first=int(nth == 1), **done)
+        of_model = found[row.model or "Model not reported"]
+        of_model.update(cost=row.cost_usd or 0.0)
+        if row.requirement_id or row.mode == "build":
+            nth = tried[row.requirement_id] + 1
+            tried[row.requirement_id] = 0 if row.success else nth
+            done = {"done": 1, "took": nth, "passed": int(nth == 1)} if row.success else {}
+            of_model.update(first=int(nth == 1), **done)
     return found
 
 

@@ -69,7 +69,7 @@ class Screen:
 
     def _in_rows(self, line: str, fd: int) -> str:
         edge = terminal_width() if os.isatty(fd) else None
-        return "\n  ".join(wrap(self._shown(line), edge and edge - 2))
+        return "\n  ".join(wrap(self._shown(line), edge and edge - 2, joint=" · "))
 
     def _shown(self, line: str) -> str:
         whole = self.verbose or len(line) <= LINE_LIMIT

@@ -56,14 +56,15 @@ def clip(text: str, width: int) -> str:
     return row if display_width(row) <= width else row[: _fitting(row, width - 1)] + "…"
 
 
-def wrap(text: str, width: int | None) -> Iterator[str]:
-    """Its lines, as rows of so many columns where there is an edge: cut at a blank, if there is one."""
+def wrap(text: str, width: int | None, joint: str = " ") -> Iterator[str]:
+    """Its lines, as rows of so many columns where there is an edge: cut behind a joint, or else at a blank."""
     edge = max(width or sys.maxsize, _NARROWEST)
     for line in plain(text).expandtabs(4).split("\n"):
         at = 0
         while display_width(piece := line[at : at + 4 * edge]) > edge:
             fits = _fitting(piece, edge)
-            blank = piece.rfind(" ", 0, fits + 1)
+            blank = piece.rfind(joint, 0, fits + 2 - len(joint)) + len(joint) - 1
+            blank = blank if blank >= len(joint) else piece.rfind(" ", 0, fits + 1)
             cut = blank if piece[: max(blank, 0)].strip() else fits
             yield piece[:cut]
             at += cut + (cut == blank)
