@@ -57,10 +57,10 @@ def test_what_is_right_and_what_deserves_a_word_is_said(patient: Project) -> Non
         seen,
         "ok agent: claude at /…its own login pays",
         "ok settings: delay 9s (--delay)",
-        "ok plan: …the first start makes it",
-        "ok rights: no sandbox",
+        "ok plan: …the first run makes it",
+        "ok permissions: no sandbox",
         "ok repository: …A Tester <tester@example.invalid> ->",
-        "ok cron: …IS_SANDBOX=1 ralph feature.md",
+        "warning cron: …except RALPH_DELAY…/.ralph.env…IS_SANDBOX=1 ralph feature.md",
         "warning settings: no limit…--max-iterations",
     )
     has(patient, {"feature.md": "# F\nRALPH_MAX_TIME: 8h\nRALPH_VERIFY: X=1 test -e x\n", "../home/.ralph.env": ""})
@@ -72,13 +72,13 @@ def test_what_is_right_and_what_deserves_a_word_is_said(patient: Project) -> Non
         "ok settings: max-time 8h (feature.md:2)",
         "ok settings: heartbeat-url *** (",
         "ok plan: …1/1 tasks",
-        "ok rights: wrapped in env",
+        "ok permissions: sandbox: env",
         "ok notices: slack: set up, `ralph notify test` tries it",
         "warning repository: 5 uncommitted files: feature.md, a, b and 2 more…stash",
-        "warning cron: RALPH_DELAY, RALPH_SLACK_WEBHOOK_URL: from this environment…/.ralph.env",
+        "warning cron: …except RALPH_DELAY, RALPH_SLACK_WEBHOOK_URL…/.ralph.env",
     )
     if AS_ROOT:
-        says(look(patient, env={"IS_SANDBOX": "true"}), "bad rights: …refuses…export IS_SANDBOX=1")
+        says(look(patient, env={"IS_SANDBOX": "true"}), "bad permissions: …refuses…export IS_SANDBOX=1")
     shutil.rmtree(patient.root / ".git")
     says(look(patient), "ok agent: …: ANTHROPIC_API_KEY pays")
     seen = look(patient, "--agent", "/bin/cat")
@@ -135,9 +135,11 @@ def test_the_line_for_the_crontab_works_as_it_stands(patient: Project) -> None:
     verify, base_url = "true && curl -fs http://localhost:8000/health", "http://localhost:3000/app"
     more = ["--", "--add-dir", "../x"]
     asked = (plan, "all", "7", "--verify", verify, "--base-url", base_url, "-C", str(folder), *more)
-    *_, text, lost = look(patient, *asked, env={"RALPH_MAX_COST": "5", "RALPH_VERIFY": ""})
-    assert lost.startswith("warning cron: RALPH_MAX_COST, RALPH_VERIFY: from this environment")
-    line = text.partition("-> \n")[2]
+    text = look(patient, *asked, env={"RALPH_MAX_COST": "5", "RALPH_VERIFY": ""})[-1]
+    assert text.startswith(
+        "warning cron: this line of a crontab gives a run all that it finds here, except RALPH_MAX_COST"
+    )
+    line = text.partition(f"-> write that into {patient.home}/.ralph.env\n")[2]
     assert r"100\% " in line, "cron takes a bare % for the end of the command"
     command = ["sh", "-c", line.replace(r"\%", "%")]
     done = subprocess.run(command, env={"PATH": "/usr/bin:/bin"}, cwd="/", capture_output=True, text=True, check=False)
@@ -152,12 +154,12 @@ def test_it_says_a_line_for_each_subject_the_worst_last_and_writes_nothing(patie
     before = everything_in(*folders)
     run = patient.ralph("doctor", "feature.md", "50")
     assert (run.code, run.stderr) == (0, "")
-    *lines, worst, fix, last = run.stdout.splitlines()
-    subjects = ["settings", "plan", "agent", "rights", "repository", "machine", "cron"]
+    *lines, last = run.stdout.splitlines()
+    subjects = ["settings", "plan", "agent", "permissions", "repository", "machine", "notices", "cron"]
     assert [line[5:16].strip() for line in lines if line.startswith("ok ")] == subjects
     assert lines[0] == "ok   settings    max-iterations 50 (--max-iterations)"
-    assert worst == "warn notices     no channel is set up: nobody hears how a run ends"
-    assert fix == "                 → ralph notify setup"
+    notices = lines.index("ok   notices     no channel is set up: nobody hears how a run ends")
+    assert lines[notices + 1] == "                 → ralph notify setup"
     assert last == "A run would find what it needs."
     assert everything_in(*folders) == before
     assert "\nok   settings    no verify command: " in patient.ralph("doctor", "feature.md", "50", "--verbose").stdout
@@ -165,12 +167,12 @@ def test_it_says_a_line_for_each_subject_the_worst_last_and_writes_nothing(patie
     cron = patient.ralph("doctor", "feature.md")
     assert (cron.code, "\nBAD  plan        feature is blocked: ralph: 3 failures" in cron.stdout) == (1, True)
     person = patient.ralph_tty("doctor", "feature.md")
-    assert (person.code, "\x1b[33m!\x1b[0m notices " in person.stdout) == (0, True), person.text
+    assert (person.code, "\x1b[32m✓\x1b[0m notices " in person.stdout) == (0, True), person.text
     lines = lines_only(person.stdout).splitlines()
     assert all(display_width(line) <= 80 for line in lines if "cd /" not in line), (
         "a command is not broken, to be copied"
     )
-    assert "! notices     no channel is set up: nobody hears how a run ends" in lines
+    assert "✓ notices     no channel is set up: nobody hears how a run ends" in lines
     assert "\x1b" not in patient.ralph_tty("doctor", env={"NO_COLOR": "1"}).stdout
 
 

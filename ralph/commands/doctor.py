@@ -75,7 +75,7 @@ class _Doctor:
             yield bad(f"{where}: the verify command begins with {word}, which is not found", "install or correct it")
 
     def check_plan(self) -> Iterator[_Check]:
-        """Its prompt, its progress file, its tasks: what a start would say of them. Raises what it would raise."""
+        """Its prompt, its progress file, its tasks: what a run would say of them. Raises what it would raise."""
         if not self.agents or not self.asked.plan:
             return
         found = start.find_start(self.asked)
@@ -89,10 +89,10 @@ class _Doctor:
         text = path.read_bytes() if there else b""
         now = progress.parse(text)
         start.check_progress_owner(found, now if there else None)
-        yield ok(f"{path}: {now.figures}" if there else f"there is no {path} yet; the first start makes it")
+        yield ok(f"{path}: {now.figures}" if there else f"there is no {path} yet; the first run makes it")
         text = found.with_imported_tasks(text)
         if early := start.ends_at_once(found, state, text):
-            yield (bad if early.exit_code else warning)(f"{early.what}: a start ends at once", early.fix)
+            yield (bad if early.exit_code else warning)(f"{early.what}: a run ends at once", early.fix)
 
     def check_agent(self) -> Iterator[_Check]:
         """Whether each is found, and who pays, by its own word. Raises RalphError where one is not found."""
@@ -110,10 +110,10 @@ class _Doctor:
                     continue
             yield ok(f"{one.name} at {place}: {pays or 'its own login'} pays")
 
-    def check_rights(self) -> Iterator[_Check]:
+    def check_permissions(self) -> Iterator[_Check]:
         """Whether it runs for root, and what keeps it."""
         wrap = self.settings.wrap
-        yield ok(f"wrapped in {wrap[0]}" if wrap else "no sandbox: the agent can do anything you can")
+        yield ok(f"sandbox: {wrap[0]}" if wrap else "no sandbox: the agent can do anything you can")
         for one in self.agents:
             sandbox = one.doctor.get("sandbox")
             if sandbox and not os.geteuid() and os.environ.get(sandbox) != "1":
@@ -156,7 +156,7 @@ class _Doctor:
         for channel in ready:
             yield ok(f"{channel.name}: set up, `ralph notify test` tries it")
         if not any("done" in channel.events for channel in ready):
-            yield warning("no channel is set up: nobody hears how a run ends", "ralph notify setup")
+            yield ok("no channel is set up: nobody hears how a run ends", "ralph notify setup")
 
     def check_cron(self) -> Iterator[_Check]:
         """The line for the crontab, and what cron does not have."""
@@ -170,12 +170,12 @@ class _Doctor:
             words.append(self.asked.mode)
         if self.asked.agent_arguments:
             words += ["--", *self.asked.agent_arguments]
-        line = f"cd {shlex.quote(str(Path.cwd()))} && {shlex.join(words)}"
+        line = f"\ncd {shlex.quote(str(Path.cwd()))} && {shlex.join(words)}".replace("%", r"\%")  # % ends a command
         message = "this line of a crontab gives a run all that it finds here"
-        yield ok(message, "\n" + line.replace("%", r"\%"))  # % ends a command
         if lost := sorted(name for name in os.environ if name.startswith("RALPH_")):
-            message = f"{join_names(lost)}: from this environment, which cron does not have"
-            yield warning(message, f"write that into {sources.home_file()}")
+            yield warning(f"{message}, except {join_names(lost)}", f"write that into {sources.home_file()}{line}")
+        else:
+            yield ok(message, line)
 
 
 def _unknown_word(command: str) -> str:
@@ -191,7 +191,7 @@ def _shown(one: Given) -> str:
     return "***" if one.variable == "RALPH_HEARTBEAT_URL" else one.text
 
 
-_SUBJECTS = ("settings", "plan", "agent", "rights", "repository", "machine", "notices", "cron")
+_SUBJECTS = ("settings", "plan", "agent", "permissions", "repository", "machine", "notices", "cron")
 
 
 def _checks(asked: Asked) -> Iterator[_Check]:
@@ -215,17 +215,17 @@ _MARKS = {"ok": ("ok  ", "✓", "32"), "warning": ("warn", "!", "33"), "bad": ("
 def doctor(asked: Asked) -> int:
     """Looks at everything and says what it saw, what needs mending last; 1 when something does, else 0.
 
-    Of what is in order it says one thing of each subject, unless all is wanted.
+    Of a subject that is in order it says one thing, unless all is wanted.
     """
     seen = list(dict.fromkeys(_checks(asked)))
     wrong = dict.fromkeys(one.subject for one in seen if one.level == "bad")
     if asked.as_json:
         print(json.dumps({"ok": not wrong, "checks": [one._asdict() for one in seen]}))
         return 1 if wrong else 0
-    first = {one.subject: one for one in reversed(seen)}
+    worst = {one.subject: one for level in _MARKS for one in reversed(seen) if one.level == level}
     for level in _MARKS:
         for one in seen:
-            if one.level == level and (asked.verbose or level != "ok" or one is first[one.subject]):
+            if one.level == level and (asked.verbose or level != "ok" or one is worst[one.subject]):
                 _print(one)
     found = f"{plural(len(wrong), 'problem')} to fix: {', '.join(wrong)}."
     print(found if wrong else "A run would find what it needs.")

@@ -130,7 +130,7 @@ class Rehearsal:
         """What would have gone wrong, same."""
 
     def play(self) -> None:
-        """All of it, up to the last start. Raises KeyboardInterrupt once a signal came."""
+        """All of it, up to the last run. Raises KeyboardInterrupt once a signal came."""
         found = self.found
         top = self.original
         if holder := lock.read_holder(top):
