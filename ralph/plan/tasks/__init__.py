@@ -1,31 +1,3 @@
 """The tasks of a progress file, for --strict."""
 
-from ralph.plan.tasks.reading import (
-    STATUSES,
-    WHOLE,
-    Note,
-    Task,
-    count_ready,
-    find_problems,
-    find_task,
-    new_id,
-    read_tasks,
-    select_next,
-    task_lines,
-    why_stuck,
-)
-
-__all__ = [
-    "STATUSES",
-    "WHOLE",
-    "Note",
-    "Task",
-    "count_ready",
-    "find_problems",
-    "find_task",
-    "new_id",
-    "read_tasks",
-    "select_next",
-    "task_lines",
-    "why_stuck",
-]
+from ralph.plan.tasks.reading import *  # noqa: F403 - what is public there is what this package offers
