@@ -144,7 +144,7 @@ def test_a_plan_in_json_costs_nothing_while_it_is_wrong_is_never_written_to_and_
     assert (broken.code, (project.root / "r_PROGRESS.md").exists()) == (2, False)
     assert broken.stderr.splitlines() == [
         "ralph: r.json:1: requirements[0]: has no description; say what shall be built",
-        'ralph: r.json:1: requirements[1].dependencies[1]: unknown id "zz"',
+        "ralph: r.json: line 1: one comes after zz, which is no task",
     ]
     plan.write_text(json.dumps({"requirements": [one]}))
     agent.story(tries(), tries(writes("one.txt", "1")))

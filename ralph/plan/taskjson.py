@@ -139,12 +139,8 @@ class Imported:
         self.nodes: dict[str, dict[str, Part]] = {}
         """What stands there for the task of each id, by name; the whole by none."""
         self._wrong: list[str] = []
-        self._waits: list[tuple[str, str]] = []
-        """Where an id stands that something waits for."""
         self._read(lists[0], lists[0].name, ())
-        self._wrong += [f'{where}: unknown id "{one}"' for where, one in self._waits if one not in self.nodes]
-        wrong = self._wrong or [f"{name}: {what}" for what in tasks.find_problems(self.tasks)]
-        if wrong:
+        if wrong := [*self._wrong, *(f"{name}: {what}" for what in tasks.find_problems(self.tasks))]:
             raise RalphError.of(map(RalphError, wrong))
         form = {"tasks": "plan", "requirements": "requirements"}.get(lists[0].name, "prd")
         self.form = "prd" if '"passes"' in self.text else form
@@ -185,8 +181,6 @@ class Imported:
             message[key] = read(node[name]) if name else None
             if name and message[key] is None:
                 self._wrong.append(f"{where}.{name}: must be {wanted}")
-            if key == "after":
-                self._waits += [(f"{where}.{name}[{place}]", one) for place, one in enumerate(message[key] or ())]
         if not message["text"]:
             self._wrong.append(f"{where}: has no description; say what shall be built")
         return message
