@@ -4,11 +4,11 @@ A check proves something only where it was red before. What the checks said stan
 after a restart and in a clone.
 """
 
+import os
 from collections.abc import Callable, Iterable, Sequence
-from itertools import takewhile
 from pathlib import Path
 
-from ralph.git.changes import names_in, run_git
+from ralph.git.changes import run_git
 from ralph.plan import tasks
 from ralph.plan.tasks import Task
 from ralph.run import criteria
@@ -99,11 +99,12 @@ def recheck(run: Run, text: bytes, lacks: Lacks) -> dict[str, str] | None:
 
 def _breaking_commit(run: Run, task_id: str) -> str:
     """The commit that came after a task's own, or how many did; nothing where git does not know."""
-    form = "--format=%h %s%n%(trailers:key=Ralph-Task,valueonly,separator=%x2C)"
-    rows = [
-        row.partition("\n")[::2] for row in names_in(run_git("log", "-z", "-n500", form, cwd=run.top).stdout + b"\0")
-    ]
-    later = [commit for commit, _ in takewhile(lambda row: task_id not in row[1].strip().split(","), rows)]
-    if not later or len(later) == len(rows):
+
+    def commits(*which: str) -> list[str]:
+        return os.fsdecode(run_git("log", "--format=%h %s", *which, cwd=run.top).stdout).splitlines()
+
+    own = commits("-1", f"--grep=^Ralph-Task: {task_id}$")
+    later = commits(f"{own[0].split()[0]}..") if own else []
+    if not later:
         return ""
     return f" ({later[0]})" if len(later) == 1 else f" (one of {plural(len(later), 'commit')} since)"

@@ -28,7 +28,8 @@ def prompt_memory(state: State, *, task: str = "", so_far: str = "") -> str:
 
     `so_far` is what the run has come to, and `task` the one whose failures the prompt tells by itself.
     """
-    rows = _last(state)
+    newest = journal.newest_iterations(files.read_or_empty(state.journal, _TAIL_BYTES))
+    rows = [*islice(newest, _ITERATIONS)][::-1]
     cut = last_handover(state, task)
     if not (rows or cut):
         return ""
@@ -52,11 +53,6 @@ def last_handover(state: State, task: str) -> str:
         if (row.requirement_id or task) in (task, "") and (row.handover or row.ended == "ok"):  # else it did nothing
             return row.handover
     return os.environ.get(HANDOVER, "")
-
-
-def _last(state: State) -> list[journal.Record]:
-    """The last iterations, the newest last."""
-    return [*islice(journal.newest_iterations(files.read_or_empty(state.journal, _TAIL_BYTES)), _ITERATIONS)][::-1]
 
 
 def keep_left(state: State, before: str, now: str, text: bytes) -> None:
