@@ -3,7 +3,6 @@
 import contextlib
 import os
 import shutil
-import stat
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -32,8 +31,8 @@ class ProgressFile:
         """The bytes that `read` saw last."""
         self.last = parse(self.text)
         """What they say."""
-        self._home = ""
-        """Where it really is, once that is known."""
+        self._home = os.path.realpath(path)
+        """Where it really is."""
 
     def resume(self, death: UnjudgedIteration | None) -> None:
         """Knows what it said by ralph's own word when ralph died, so that `read` brings back what is lost."""
@@ -54,8 +53,6 @@ class ProgressFile:
             time.sleep(0.02)
         if _is_blank(text) and is_known:
             text = self._restore()
-        if text and not self._home:
-            self._home = os.path.realpath(self.path)
         if text != self.text:
             self.text, self.last = text, parse(text)
         return self.last
@@ -72,13 +69,10 @@ class ProgressFile:
 
     def _is_usurped(self) -> bool:
         """Whether something stands in its place that is no file, or a link to another one, which a write would hit."""
-        if self.path.is_symlink():
-            leads_to = os.path.realpath(self.path)
-            if os.path.islink(leads_to) or leads_to != (self._home or leads_to):  # noqa: PTH114 - a link then is a loop
-                return True
-        with files.os_errors_as_ralph_errors(self.path, "read"), contextlib.suppress(FileNotFoundError):
-            return not stat.S_ISREG(self.path.stat().st_mode)
-        return False
+        if self.path.is_symlink() and (os.path.realpath(self.path) != self._home or os.path.islink(self._home)):  # noqa: PTH114 - a link then is a loop
+            return True
+        with files.os_errors_as_ralph_errors(self.path, "read"):
+            return self.path.exists() and not self.path.is_file()
 
     def _restore(self) -> bytes:
         """Puts back what was read last; what has taken its place goes to `kept/`."""
