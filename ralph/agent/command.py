@@ -176,10 +176,9 @@ def _find_agent(words: list[str]) -> Agent:
     name = words[0].rpartition("/")[2]
     for folder in (Path.home() / ".ralph" / "agents", _OURS):
         path = folder / f"{name}.toml"
-        if words == [name] and path.is_file():
-            return _load_agent_file(path)
-        if name == _CLAUDE and path.is_file():
-            return _load_agent_file(path)._replace(command=words)
+        if path.is_file() and (words == [name] or name == _CLAUDE):
+            agent = _load_agent_file(path)
+            return agent if words == [name] else agent._replace(command=words)
     return Agent(name, words, errors=_load_agent_file(_OURS / f"{_CLAUDE}.toml").errors)  # most such commands start it
 
 

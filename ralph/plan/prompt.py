@@ -12,7 +12,8 @@ Value = str | int | bool | Sequence[str]
 
 ORIGINAL = ("PLAN_FILE", "PROGRESS_FILE", "PLAN_NAME", "AUTO_COMMIT")
 """What templates of ralph.sh may write as `${NAME}`."""
-_OF_A_RUN = (
+VARIABLES = (
+    *ORIGINAL,
     "ITERATION",
     "MAX_ITERATIONS",
     "STRICT",
@@ -23,8 +24,6 @@ _OF_A_RUN = (
     "HISTORY_FILE",
     "MEMORY",
     "RED_START",
-)
-_OF_A_TASK = (
     "TASK_ID",
     "TASK",
     "CRITERIA",
@@ -36,9 +35,9 @@ _OF_A_TASK = (
     "TEST_CHANGES",
     "TRY",
     "SESSION",
+    "CAN_RUN",
+    "BROWSER",
 )
-_OF_THE_AGENT = ("CAN_RUN", "BROWSER")
-VARIABLES = (*ORIGINAL, *_OF_A_RUN, *_OF_A_TASK, *_OF_THE_AGENT)
 """What a template may name; what nobody says is empty."""
 LEADING_COMMENT = re.compile(r"\A\s*\{#(.*?)#\}[ \t]*\r?\n?", re.DOTALL)
 """Of a template; it may hold settings, and is not for the agent."""
@@ -48,8 +47,8 @@ _AS_TEXT = "around what is no Jinja, write {% raw %} and {% endraw %}"
 
 def template_folders(prompts: Path | None) -> tuple[Path, ...]:
     """Where templates are looked for, first match wins."""
-    first = () if prompts is None else (prompts,)
-    return (*first, Path(".ralph"), Path.home() / ".ralph", files.data_folder("prompts"))
+    places = (prompts, Path(".ralph"), Path.home() / ".ralph", files.data_folder("prompts"))
+    return tuple(place for place in places if place)
 
 
 def own_templates(prompts: Path | None) -> dict[str, str]:

@@ -205,10 +205,9 @@ def add_to_tally(tally: Tally, iteration: Iteration) -> Tally:
         return tally
     tally.waits_for = None
     tally.repeats = 0
-    if iteration.is_queued and not iteration.failed:
-        tally.iterations += not iteration.is_merge
-        return tally
     tally.iterations += not iteration.is_merge
+    if iteration.is_queued and not iteration.failed:
+        return tally
     tally.stalls += not iteration.moved
     if not iteration.failed and not iteration.refused and not iteration.after.done:
         tally.failures = tally.refusals = tally.reds = 0

@@ -174,18 +174,18 @@ def select_next(
     Of all, or of this one alone. Last what was blocked before, and that at which agents failed outright twice.
     """
     ready = [task for task, waits_for in _to_do(tasks) if not waits_for and alone in (None, task.id)]
-    waits = {task.id: len(task.note_values("reopened")) + (crashes or {}).get(task.id, 0) // 2 for task in ready}
-    return min(ready, key=lambda task: (waits[task.id], *_urgency(task)), default=None)
+
+    def turn(task: Task) -> tuple[float, ...]:
+        waits = len(task.note_values("reopened")) + (crashes or {}).get(task.id, 0) // 2
+        priorities = (one.priority for one in (task, *task.above) if one.priority is not None)
+        return waits, next(priorities, math.inf), task.tries
+
+    return min(ready, key=turn, default=None)
 
 
 def count_ready(tasks: Sequence[Task]) -> int:
     """How many could be begun now."""
     return sum(not waits_for for _, waits_for in _to_do(tasks))
-
-
-def _urgency(task: Task) -> tuple[float, int]:
-    message = (one.priority for one in (task, *task.above) if one.priority is not None)
-    return next(message, math.inf), task.tries
 
 
 def _to_do(tasks: Sequence[Task]) -> Iterator[tuple[Task, list[str]]]:
