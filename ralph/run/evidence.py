@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ralph.git.changes import run_git
 from ralph.plan import tasks
-from ralph.plan.tasks import Task
+from ralph.plan.tasks import Note, Task
 from ralph.run import criteria
 from ralph.run.context import Run
 from ralph.run.criteria import CheckResult, Criterion, checks_of
@@ -48,12 +48,12 @@ def look_before(run: Run, checks: Iterable[Criterion], lacks: Lacks) -> dict[str
     return found
 
 
-def evidence_notes(found: dict[str, CheckResult], commit: str) -> list[tuple[str, str]]:
+def evidence_notes(found: dict[str, CheckResult], commit: str) -> list[Note]:
     """What is written below a task that is begun: when and where, and which of its checks prove nothing."""
-    notes = [("begun", f"{timestamp()} {commit}".rstrip())]
+    notes = [Note("begun", f"{timestamp()} {commit}".rstrip())]
     for text, ended in found.items():
         if not ended.failed or ended.cannot_run:
-            notes.append(("cannot run" if ended.cannot_run else "held", text))
+            notes.append(Note("cannot run" if ended.cannot_run else "held", text))
     return notes
 
 

@@ -11,7 +11,7 @@ from ralph.agent.turn import Outcome, said_of_work
 from ralph.errors import RalphError
 from ralph.loop.iteration import run_agent_once
 from ralph.plan import progress, tasks
-from ralph.plan.tasks import Task, edits
+from ralph.plan.tasks import Note, Task, edits
 from ralph.plan.tasks.mending import undo_list_edits
 from ralph.run import criteria, evidence, tasklist
 from ralph.run.claims import check_done_claim, run_verify
@@ -88,7 +88,7 @@ class StrictController(Controller):
         """The task as it stands in the file."""
         return tasks.find_task(tasks.read_tasks(self._file.text), self._task.id) or self._task
 
-    def _look_before(self, task: Task) -> list[tuple[str, str]]:
+    def _look_before(self, task: Task) -> list[Note]:
         """The notes of what the checks of a task say before it is begun: those that hold already prove nothing."""
         run, checks = self._run, criteria.checks_of(task.chain)
         runs_programs = any("command" in one.fields for one in checks)
@@ -101,7 +101,7 @@ class StrictController(Controller):
         if found is None:
             return []
         notes = evidence.evidence_notes(found, self._guard.head_id())
-        held_before = [check for name, check in notes if name == "held"]
+        held_before = [one.value for one in notes if one.name == "held"]
         if held_before:
             count = f"{len(held_before)} of {plural(len(found), 'check')}"
             message = f"{task.id}: {count} hold before it is begun: {join_names(held_before)}"

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ralph.plan.progress import encode_text, insert_lines, splice, without_control_characters
-from ralph.plan.tasks import Task, find_task, new_id, read_tasks
+from ralph.plan.tasks import Note, Task, find_task, new_id, read_tasks
 from ralph.words import one_line, timestamp
 
 _LONGEST = 5_000
@@ -33,41 +33,38 @@ def with_mark(text: bytes, mark: str, *ids: str, note: str = "", why: str = "", 
             changes.append((at, at + 1, mark.encode()))
             changes += [(one.line.start, one.line.end, b"") for one in task.notes if one.name in gone]
     text = splice(text, changes)
-    return (
-        _with_notes(
-            text, ids[0], [(note, one_line(without_control_characters(why), _LONGEST) or "no reason was given")]
-        )
-        if note
-        else text
-    )
+    if not note:
+        return text
+    reason = one_line(without_control_characters(why), _LONGEST) or "no reason was given"
+    return _with_notes(text, ids[0], [Note(note, reason)])
 
 
-def _with_notes(text: bytes, task_id: str, notes: Sequence[tuple[str, str]]) -> bytes:
-    """The text with these notes, each a name and what it says, as the last ones of the task."""
+def _with_notes(text: bytes, task_id: str, notes: Sequence[Note]) -> bytes:
+    """The text with these notes as the last ones of the task."""
     if not (task := find_task(read_tasks(text), task_id)):
         return text
     last = task.notes[-1].line if task.notes else task.line
     indent = last.body[: -len(last.body.lstrip())] + b"  " * (not task.notes)
     goes_on = next(_GOES_ON.finditer(text, last.end))
-    return insert_lines(text, goes_on.end(), [indent + encode_text(f"- {name}: {message}") for name, message in notes])
+    return insert_lines(text, goes_on.end(), [indent + encode_text(f"- {one.name}: {one.value}") for one in notes])
 
 
-def with_evidence(text: bytes, task_id: str, notes: Sequence[tuple[str, str]]) -> bytes:
+def with_evidence(text: bytes, task_id: str, notes: Sequence[Note]) -> bytes:
     """The text with these notes in place of all that say what the checks of the task said, and who claimed it."""
     task = find_task(read_tasks(text), task_id)
-    gone = [(one.line.start, one.line.end, b"") for one in task.notes if one.name in _OF_EVIDENCE] if task else []
+    gone = [(one.line.start, one.line.end, b"") for one in evidence_of(task)] if task else []
     return _with_notes(splice(text, gone), task_id, notes)
 
 
-def with_task_begun(text: bytes, task_id: str, notes: Sequence[tuple[str, str]]) -> bytes:
+def with_task_begun(text: bytes, task_id: str, notes: Sequence[Note]) -> bytes:
     """The text with the task in progress, and with these notes where its checks were looked at now."""
     text = with_mark(text, "~", task_id)
     return with_evidence(text, task_id, notes) if notes else text
 
 
-def evidence_of(task: Task) -> list[tuple[str, str]]:
+def evidence_of(task: Task) -> list[Note]:
     """What `with_evidence` takes, as the task has it."""
-    return [(one.name, one.value) for one in task.notes if one.name in _OF_EVIDENCE]
+    return [one for one in task.notes if one.name in _OF_EVIDENCE]
 
 
 def with_failure(text: bytes, task_id: str, why: str, most: int | None = None, *, is_claimed: bool = False) -> bytes:
