@@ -33,6 +33,8 @@ _PATTERNS = (
         r"""(?is:agent-browser\s*:\s*(?P<action>(?:"[^"\\]*"|'[^']*'|[^"'\\])+?)(?:\s+[-–—]+(?:\s.*)?)?)"""  # noqa: RUF001
     ),
 )
+Lacks = Callable[[Path, bytes], str]
+"""Why the commit of a task would not have a file that is there, or what it holds; empty where it would."""
 
 
 class CheckResult(NamedTuple):
@@ -120,7 +122,7 @@ def check_criterion(
     *,
     base_url: str,
     run: Callable[[str], CheckResult | None],
-    lacks: Callable[[Path, bytes], str] = lambda *_: "",
+    lacks: Lacks = lambda *_: "",
 ) -> CheckResult | None:
     """What came of checking it, with exit code 0 where it is met; None when a signal ended the command.
 
@@ -152,7 +154,7 @@ def check_criterion(
     return CheckResult(1, f"{what}, and should have {should} {wanted}", output)
 
 
-def _looked_at(path: str, holds: str, lacks: Callable[[Path, bytes], str]) -> CheckResult:
+def _looked_at(path: str, holds: str, lacks: Lacks) -> CheckResult:
     """Of the project alone, wherever links lead; a folder exists as well."""
     odd = ""
     wanted = holds.encode(errors="surrogateescape")

@@ -5,19 +5,15 @@ after a restart and in a clone.
 """
 
 import os
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 
 from ralph.git.changes import run_git
 from ralph.plan import tasks
 from ralph.plan.tasks import Note, Task
 from ralph.run import criteria
 from ralph.run.context import Run
-from ralph.run.criteria import CheckResult, Criterion, checks_of
+from ralph.run.criteria import CheckResult, Criterion, Lacks, checks_of
 from ralph.words import plural, timestamp
-
-Lacks = Callable[[Path, bytes], str]
-"""Why the commit of a task would not have a file that is there; see `criteria.check_criterion`."""
 
 
 def run_check(run: Run, check: Criterion, lacks: Lacks, doing: str = "checking") -> CheckResult | None:
