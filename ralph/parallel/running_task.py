@@ -70,8 +70,8 @@ class RunningTask:
                 new = new[:start] + b"".join(merge_lines(before, ours, theirs)) + new[end:]
             elif theirs != before:
                 new = progress.with_lines(new, title, b"".join(theirs).strip(b"\n").split(b"\n"))
-        evidence = edits.evidence_of(self.left) if self.left else ()
-        return edits.with_evidence(undo_list_edits(text, new).text, self.task.id, evidence)
+        notes = self.left.notes if self.left else ()
+        return edits.with_evidence(undo_list_edits(text, new).text, self.task.id, notes)
 
 
 def result_of(future: Future[Attempt]) -> Attempt:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ralph.plan.progress import encode_text, insert_lines, splice, without_control_characters
-from ralph.plan.tasks import Note, Task, find_task, new_id, read_tasks
+from ralph.plan.tasks import Note, find_task, new_id, read_tasks
 from ralph.words import one_line, timestamp
 
 _LONGEST = 5_000
@@ -50,21 +50,19 @@ def _with_notes(text: bytes, task_id: str, notes: Sequence[Note]) -> bytes:
 
 
 def with_evidence(text: bytes, task_id: str, notes: Sequence[Note]) -> bytes:
-    """The text with these notes in place of all that say what the checks of the task said, and who claimed it."""
+    """The text with these notes, as far as they say what the checks of the task said, and who claimed it.
+
+    Those that it had go.
+    """
     task = find_task(read_tasks(text), task_id)
-    gone = [(one.line.start, one.line.end, b"") for one in evidence_of(task)] if task else []
-    return _with_notes(splice(text, gone), task_id, notes)
+    gone = [(one.line.start, one.line.end, b"") for one in task.notes if one.name in _OF_EVIDENCE] if task else []
+    return _with_notes(splice(text, gone), task_id, [one for one in notes if one.name in _OF_EVIDENCE])
 
 
 def with_task_begun(text: bytes, task_id: str, notes: Sequence[Note]) -> bytes:
     """The text with the task in progress, and with these notes where its checks were looked at now."""
     text = with_mark(text, "~", task_id)
     return with_evidence(text, task_id, notes) if notes else text
-
-
-def evidence_of(task: Task) -> list[Note]:
-    """What `with_evidence` takes, as the task has it."""
-    return [one for one in task.notes if one.name in _OF_EVIDENCE]
 
 
 def with_failure(text: bytes, task_id: str, why: str, most: int | None = None, *, is_claimed: bool = False) -> bytes:
