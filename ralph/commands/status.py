@@ -78,7 +78,7 @@ def _whole(seen: Seen) -> list[str]:
     if queue := journal.merge_figures(seen.records):
         lines.append(f"merge queue: {queue}")
     if seen.progress:
-        lines += [f"  [{task.mark}] {task.text}" for task in seen.progress.tasks]
+        lines += [f"  [{task.mark}] {task.whole}" for task in seen.progress.tasks]
     if rows := seen.rows[-_LAST:]:
         lines += ["", "The last iterations:"]
         lines += [f"  {format_moment(row.at, time.time())}  {plans.describe_record(row)}" for row in rows]
@@ -102,5 +102,5 @@ def status_facts(seen: Seen) -> dict[str, Any]:
         "cost_usd": sums.cost_usd,
         "cost_at_least": sums.cost_at_least,
         "holder": seen.holder and seen.holder._asdict(),
-        "task_list": [{"text": task.text, "mark": task.mark, "done": task.done} for task in listed],
+        "task_list": [{"text": task.whole, "mark": task.mark, "done": task.mark == "x"} for task in listed],
     }

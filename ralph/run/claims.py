@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ralph.plan import progress
-from ralph.plan.progress import Checkbox
+from ralph.plan.progress import Task
 from ralph.run.context import Run
 from ralph.run.criteria import CheckResult
 from ralph.run.judge import open_tasks
@@ -54,7 +54,7 @@ def check_done_claim(run: Run, *, is_verified: bool = False) -> Sequence[str]:
 def _asked_for(run: Run) -> set[str]:
     """What stands open in the progress file: its tasks, and what a person wrote under Messages."""
     messages = {line.decode(errors="replace") for line in progress.message_lines(run.file.text)}
-    return {task.text for task in run.file.last.open} | messages
+    return {task.whole for task in run.file.last.open} | messages
 
 
 def accept_claim(run: Run) -> None:
@@ -70,7 +70,7 @@ def accept_claim(run: Run) -> None:
         run.file.edit(progress.with_verified, f"{timestamp()} {run.changes.describe_commit()}{alone}")
 
 
-def refuse_claim(run: Run, reasons: Sequence[str], missing: Sequence[Checkbox] = (), output: str = "") -> None:
+def refuse_claim(run: Run, reasons: Sequence[str], missing: Sequence[Task] = (), output: str = "") -> None:
     """Takes RALPH_DONE back, with the reasons and the missing tasks for the next iteration to read."""
     for reason in reasons:
         run.console.complain(f"RALPH_DONE refused: {reason}")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ralph.agent.turn import Commits, Outcome, Turn
-from ralph.plan.progress import Checkbox, Progress, vanished_tasks
+from ralph.plan.progress import Progress, Task, vanished_tasks
 from ralph.run.verdict import Reason, Stop, Tally
 from ralph.settings.table import Settings
 from ralph.words import WRONG, format_moment, join_names, one_line, shorten
@@ -44,7 +44,7 @@ class Iteration:
     """Why it counts as failed; empty when it does not."""
     refused: tuple[str, ...] = ()
     """Why its RALPH_DONE does not hold; empty when there was none, or it does."""
-    missing: tuple[Checkbox, ...] = ()
+    missing: tuple[Task, ...] = ()
     """Open tasks that are gone from the list."""
     moved: bool = False
     """A task was ticked or added, or something in the repository changed."""
@@ -75,9 +75,11 @@ class Iteration:
     def listed(self) -> bool:
         """Whether a task was ticked or added; what is done may have been moved away from the list meanwhile."""
         before, after = ([*one.tasks, *one.elsewhere] for one in (self.before, self.after))
-        ticked = {task.text for task in after if task.done} - {task.text for task in before if task.done}
+        ticked = {task.whole for task in after if task.mark == "x"} - {
+            task.whole for task in before if task.mark == "x"
+        }
         added = self.new > 0 or bool(vanished_tasks(self.after, self.before))
-        return added or any(task.text in ticked for task in self.before.open)
+        return added or any(task.whole in ticked for task in self.before.open)
 
 
 def judge_iteration(iteration: Iteration, tally: Tally, settings: Settings) -> Iteration:
@@ -153,7 +155,7 @@ def _ended(iteration: Iteration, settings: Settings) -> Stop | None:
     return None
 
 
-def _refusal(iteration: Iteration, missing: tuple[Checkbox, ...], *, has_moved: bool) -> tuple[str, ...]:
+def _refusal(iteration: Iteration, missing: tuple[Task, ...], *, has_moved: bool) -> tuple[str, ...]:
     """Why a claim of done does not hold, in words that the next iteration can act on; empty when it holds."""
     turn = iteration.turn
     reasons = open_tasks(iteration.after)
@@ -173,13 +175,13 @@ def open_tasks(now: Progress) -> list[str]:
     return [f"{_count_tasks(now.open)} not ticked: {quote_tasks(now.open)}"] if now.open else []
 
 
-def _count_tasks(tasks: tuple[Checkbox, ...]) -> str:
+def _count_tasks(tasks: tuple[Task, ...]) -> str:
     return "1 task is" if len(tasks) == 1 else f"{len(tasks)} tasks are"
 
 
-def quote_tasks(tasks: Sequence[Checkbox]) -> str:
+def quote_tasks(tasks: Sequence[Task]) -> str:
     """The first of them, as they are in the list."""
-    return join_names([f'"{shorten(task.text, 80)}"' for task in tasks], 3)
+    return join_names([f'"{shorten(task.whole, 80)}"' for task in tasks], 3)
 
 
 def add_to_tally(tally: Tally, iteration: Iteration) -> Tally:

@@ -67,7 +67,7 @@ def _works(file: Path) -> str:
     now = progress.parse(text)
     if now.open:
         task = now.open[0]
-        work = _does(task.text, f"{now.tasks.index(task) + 1}")
+        work = _does(task.whole, f"{now.tasks.index(task) + 1}")
         if sys.argv[4]:  # a hook that mends what it finds fails only the first time
             commit = f"git add {shlex.join(work.files)} && git commit -qm {shlex.quote(work.message)}"
             _runs(f"{commit} || {{ {commit}; }}", shown=commit)

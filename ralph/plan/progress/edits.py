@@ -7,10 +7,10 @@ from typing import AnyStr
 from ralph.plan.progress.reading import (
     BOM,
     BY_RALPH,
-    Line,
     parse,
     said_on,
 )
+from ralph.plan.progress.task import Line
 from ralph.words import shorten
 
 _NOISE = re.compile(

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ralph.plan.progress.task import Line, Note, Task
+
 _LINE = re.compile(rb"[^\n]*\n|[^\n]+")
 _FENCE = re.compile(rb"(?:[ \t]|[-*+][ \t]|\d{1,9}[.)][ \t])*(`{3,}(?=[^`]*\Z)|~{3,}).*")
 _FENCE_END = re.compile(rb"[ \t]*(`{3,}|~{3,})\s*")
@@ -14,7 +16,16 @@ _WORD = re.compile(
     rb"|(RALPH_BLOCKED|Plan|Started|Spent|Mode|Verified):.*)"
 )
 _HEADING = re.compile(rb"[ ]{0,3}(#{1,6})[ \t]+(.*)")
-_TASK = re.compile(rb"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+\[([ xX~!])\][ \t]+(\S.*)")
+_BULLET = rb"([ \t]*)(?:[-*+]|\d{1,9}[.)])[ \t]"
+_ITEM = re.compile(_BULLET)
+_TASK = re.compile(_BULLET + rb"[ \t]*\[([ xX~!])\][ \t]+(\S.*)")
+_NOTES = rb"after|priority|verify|failed|blocked|reopened|role|begun|held|cannot run|claimed|dismissed"
+_NOTES += rb"|note(?=: its checks held)"
+_NOTE = re.compile(_BULLET + rb"[ \t]*(" + _NOTES + rb"):(.*)", re.IGNORECASE)
+_ID = re.compile(r"\A(?:[*`]*([^\W_][\w.-]{0,63})[*`]*:[*`]*\s+(?=\S))?(.*)", re.DOTALL)
+"""Perhaps in stars or backticks, perhaps there is none; and the text."""
+_MOST_COLUMNS = 60
+"""What is indented further is read as if it were not: such a text must not be deep for those who walk the tree."""
 _OF_HEAD = ("Plan", "Started", "Spent", "Mode")
 _MODE = re.compile(r"(.*?)\s*((?<!\S)(\d{1,4})(?:/\d{1,4})?)?$")
 _DOLLARS = re.compile(r"\$?(\d[\d,]{0,14}(?:\.\d+)?)")
@@ -24,22 +35,11 @@ checkboxes too, agents proposals."""
 
 LARGE_BYTES = 50_000
 """A file beyond that deserves a word: every iteration pays for reading it."""
-_UNPROVED = re.compile(rb"[ \t]+[-*+] note: its checks held before it was begun[ \t]*")
-"""Stands below a task that ralph ticked on the word of two agents."""
 BY_RALPH = "ralph: "
 """Begins the reason of a RALPH_BLOCKED that ralph wrote itself."""
 CHECKS_ALONE = "(checks alone)"
 """Of a task list without a verify command."""
 BOM = b"\xef\xbb\xbf"
-
-
-class Line(NamedTuple):
-    """One line of a text: `text[start:end]`, its line end included, a byte order mark left out."""
-
-    start: int
-    end: int
-    body: bytes
-    """The line without its line end."""
 
 
 class Blocks(NamedTuple):
@@ -78,20 +78,6 @@ def split_blocks(text: bytes) -> Blocks:
     return Blocks(lines + fence, fences, bool(fence))
 
 
-class Checkbox(NamedTuple):
-    """One item of the task list."""
-
-    text: str
-    mark: str
-    """What stands between the brackets."""
-    line: Line
-
-    @property
-    def done(self) -> bool:
-        """Whether it is ticked."""
-        return self.mark in "xX"
-
-
 class Progress(NamedTuple):
     """What a progress file says, and on which of its lines."""
 
@@ -121,10 +107,10 @@ class Progress(NamedTuple):
     """The first of these numbers, or 0."""
     headings: Sequence[tuple[Line, int, str]]
     """With level and title."""
-    tasks: tuple[Checkbox, ...]
-    elsewhere: tuple[Checkbox, ...]
-    """Checkboxes outside of the task list; an agent may move what is done to a section of its own."""
-    open: tuple[Checkbox, ...]
+    tasks: tuple[Task, ...]
+    elsewhere: tuple[Task, ...]
+    """Taskes outside of the task list; an agent may move what is done to a section of its own."""
+    open: tuple[Task, ...]
     """The tasks that are not ticked."""
     unclosed: bool
     """A code fence is never closed, and therefore counts as text."""
@@ -156,18 +142,43 @@ def parse(text: bytes) -> Progress:
     lines, _, unclosed = split_blocks(text)
     words: dict[str, list[Line]] = {}
     headings: list[tuple[Line, int, str]] = []
-    items: list[tuple[str, Checkbox]] = []
+    items: list[tuple[str, Task]] = []
     """The checkboxes, each with the beginning of the innermost title around it that is one of `_LISTS`."""
     around, listed = [(0, "")], ""
+    nested: list[tuple[int, Task | None]] = [(-1, None)]
+    """The open list items: the column, and the innermost task that each belongs to."""
     is_head, is_below_done = True, False
     for line in lines:
         name = ""
-        if item := _TASK.fullmatch(line.body):
-            what = item[2].decode(errors="surrogateescape").strip()
-            items.append((around[-1][1], Checkbox(what, item[1].decode(), line)))
+        if bullet := _ITEM.match(line.body):
+            column = min(len(bullet[1].expandtabs(4)), _MOST_COLUMNS)
+            while nested[-1][0] >= column:
+                nested.pop()
+            owner = nested[-1][1]
+            if item := _TASK.fullmatch(line.body):
+                whole = item[3].decode(errors="surrogateescape").strip()
+                task_id, what = _ID.findall(whole)[0]
+                task = Task(
+                    id=task_id,
+                    text=what,
+                    mark=item[2].decode().lower(),
+                    whole=whole,
+                    line=line,
+                    number=text.count(b"\n", 0, line.start) + 1,
+                    above=(owner, *owner.above) if owner else (),
+                )
+                if owner:
+                    owner.subtasks.append(task)
+                items.append((around[-1][1], task))
+                owner = task
+            elif owner and (note := _NOTE.fullmatch(line.body)):
+                value = note[3].decode(errors="surrogateescape").strip()
+                owner.notes.append(Note(note[2].decode().lower(), value, line))
+            nested.append((column, owner))
         elif heading := _HEADING.fullmatch(line.body):
             level, title = len(heading[1]), heading[2].decode(errors="replace").strip(" \t*_#")
             headings.append((line, level, title))
+            del nested[1:]
             is_head = is_head and level == 1
             around = [outer for outer in around if outer[0] < level]
             kind = next((kind for kind in _LISTS if title.casefold().startswith(kind)), around[-1][1])
@@ -183,7 +194,7 @@ def parse(text: bytes) -> Progress:
     dollars = _DOLLARS.match(values.get("Spent", ""))
     mode, rounds, number = _MODE.findall(values.get("Mode", ""))[0]
     tasks = tuple(task for kind, task in items if kind == listed)
-    undone = tuple(task for task in tasks if not task.done)
+    undone = tuple(task for task in tasks if task.mark != "x")
     return Progress(
         size=len(text),
         words=words,
@@ -203,17 +214,17 @@ def parse(text: bytes) -> Progress:
         open=undone,
         unclosed=unclosed,
         ticked=len(tasks) - len(undone),
-        unproved=sum(_UNPROVED.fullmatch(line.body) is not None for line in lines),
+        unproved=sum(len(task.note_values("note")) for task in tasks),
     )
 
 
-def vanished_tasks(before: Progress, after: Progress) -> tuple[Checkbox, ...]:
+def vanished_tasks(before: Progress, after: Progress) -> tuple[Task, ...]:
     """The tasks that were open and are now neither open nor ticked anywhere.
 
     A longer text or other markup is the same task; the longest names are settled first.
     """
-    now = (*after.tasks, *(task for task in after.elsewhere if task.done))
-    left = Counter(map(_gist, now)) - Counter(_gist(task) for task in before.tasks if task.done)
+    now = (*after.tasks, *(task for task in after.elsewhere if task.mark == "x"))
+    left = Counter(map(_gist, now)) - Counter(_gist(task) for task in before.tasks if task.mark == "x")
     missing = []
     for task in sorted(before.open, key=lambda task: -len(_gist(task))):
         gist = _gist(task)
@@ -225,5 +236,5 @@ def vanished_tasks(before: Progress, after: Progress) -> tuple[Checkbox, ...]:
     return tuple(task for task in before.open if task in missing)
 
 
-def _gist(task: Checkbox) -> str:
-    return re.sub(r"[\W_]+", " ", task.text).casefold().strip() or task.text
+def _gist(task: Task) -> str:
+    return re.sub(r"[\W_]+", " ", task.whole).casefold().strip() or task.whole

@@ -1,144 +1,21 @@
 """The tasks of a progress file, for --strict: what each says, which is next, and what makes a list impossible."""
 
-import functools
 import itertools
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
-from typing import NamedTuple
 
-from ralph.plan.progress import Line, encode_text, parse, split_blocks
+from ralph.plan.progress import Task, encode_text, parse
 from ralph.words import join_names, shorten
 
-_BULLET = rb"([ \t]*)(?:[-*+]|\d{1,9}[.)])[ \t]"
-_ITEM = re.compile(_BULLET)
-_NOTES = rb"after|priority|verify|failed|blocked|reopened|role|begun|held|cannot run|claimed|dismissed"
-_NOTES += rb"|note(?=: its checks held)"
-_NOTE = re.compile(_BULLET + rb"[ \t]*(" + _NOTES + rb"):(.*)", re.IGNORECASE)
-_ID = re.compile(r"\A(?:[*`]*([^\W_][\w.-]{0,63})[*`]*:[*`]*\s+(?=\S))?(.*)", re.DOTALL)
-"""Perhaps in stars or backticks, perhaps there is none; and the text."""
-WHOLE = re.compile(r"[+-]?\d{1,9}", re.ASCII)
-"""What a priority is."""
-_MOST_COLUMNS = 60
-"""What is indented further is read as if it were not: such a text must not be deep for those who walk the tree."""
-STATUSES = {" ": "pending", "~": "in_progress", "!": "blocked", "x": "complete"}
-"""By mark."""
-_NOWHERE = Line(0, 0, b"")
 _LONGEST_ID = 56
 """Leaves room for `_2` within the 64 characters of an id."""
 
 
-class Note(NamedTuple):
-    """One line of metadata."""
-
-    name: str
-    value: str
-    line: Line = _NOWHERE
-
-
-@dataclass(frozen=True, kw_only=True)
-class Task:
-    """One task with its metadata and subtasks; its text is without the id."""
-
-    id: str
-    """Empty when it has none yet."""
-    text: str
-    mark: str
-    """What stands between the brackets."""
-    line: Line = _NOWHERE
-    number: int = 0
-    """That of the line, for people."""
-    notes: list[Note] = field(default_factory=list)
-    subtasks: list["Task"] = field(default_factory=list)
-    above: tuple["Task", ...] = field(default=(), compare=False, repr=False)
-    """Those that it is a part of, innermost first."""
-
-    def note_values(self, name: str) -> list[str]:
-        """What its metadata of this name says, oldest first."""
-        return [note.value for note in self.notes if note.name == name and note.value]
-
-    @property
-    def done(self) -> bool:
-        """Whether it is ticked, or everything below it is and nothing more is asked for."""
-        if self.mark == "x" or not self.subtasks:
-            return self.mark == "x"
-        return all(task.done for task in self.subtasks) and not self.note_values("verify")
-
-    @property
-    def after(self) -> list[str]:
-        """The ids of what it waits for."""
-        return re.findall(r"[^\s,`]+", " ".join(self.note_values("after")))
-
-    @property
-    def priority(self) -> int | None:
-        """The lower, the sooner."""
-        first = next(iter(self.note_values("priority")), "")
-        return int(first) if WHOLE.fullmatch(first) else None
-
-    @property
-    def tries(self) -> int:
-        """How often it failed."""
-        return len(self.note_values("failed"))
-
-    def has_more_tries(self, most: int | None) -> bool:
-        """Whether it may be tried again after one more failure, where it gets at most so many tries."""
-        return most is None or self.tries + 1 < most
-
-    @property
-    def status(self) -> str:
-        """How it stands, in a word; it is also complete where its parts make it so."""
-        return STATUSES["x" if self.done else self.mark]
-
-    @property
-    def chain(self) -> list["Task"]:
-        """The task, then those above it that are done once it is, innermost first."""
-        found = [self]
-        for one in self.above:
-            if not all(part.done or part is found[-1] for part in one.subtasks):
-                break
-            found.append(one)
-        return found
-
-
-@functools.lru_cache(maxsize=4)  # of one text it is asked again and again
 def read_tasks(text: bytes) -> tuple[Task, ...]:
-    """The tasks of the task list, subtasks behind their task; the very checkboxes `progress.parse` counts."""
-    now = parse(text)
-    listed = {task.line.start: task for task in now.tasks}
-    headings = {line for line, _, _ in now.headings}
-    found: list[Task] = []
-    around: list[tuple[int, Task | None]] = [(-1, None)]
-    """The open list items: the column, and the innermost task that each belongs to."""
-    for line in split_blocks(text).lines:
-        if line in headings:
-            del around[1:]
-        if not (bullet := _ITEM.match(line.body)):
-            continue
-        column = min(len(bullet[1].expandtabs(4)), _MOST_COLUMNS)
-        while around[-1][0] >= column:
-            around.pop()
-        owner = around[-1][1]
-        if item := listed.get(line.start):
-            name, message = _ID.findall(item.text)[0]
-            task = Task(
-                id=name,
-                text=message,
-                mark=item.mark.lower(),
-                line=line,
-                number=text.count(b"\n", 0, line.start) + 1,
-                above=(owner, *owner.above) if owner else (),
-            )
-            if owner:
-                owner.subtasks.append(task)
-            found.append(task)
-            owner = task
-        elif owner and (note := _NOTE.fullmatch(line.body)):
-            value = note[3].decode(errors="surrogateescape").strip()
-            owner.notes.append(Note(note[2].decode().lower(), value, line))
-        around.append((column, owner))
-    return tuple(found)
+    """The tasks of the task list, subtasks behind their task."""
+    return parse(text).tasks
 
 
 def task_lines(tasks: Sequence[Task]) -> list[bytes]:
