@@ -13,7 +13,7 @@ from ralph.agent.turn import Commits, Outcome, Turn, said_of_work
 from ralph.errors import RalphError
 from ralph.notify.channels import Notice
 from ralph.plan import progress
-from ralph.plan.progress.new_messages import NewMessages
+from ralph.plan.progress.file import NewMessages
 from ralph.plan.prompt import Value
 from ralph.plan.tasks import edits
 from ralph.process import signals

@@ -87,13 +87,15 @@ def verify_before_start(run: Run) -> bool:
     settings, now = run.settings, run.file.last
     if not settings.verify or settings.once or run.start.rehearsal or run.is_attempt:
         return False
-    is_known = known_start(run) is not None
-    if not is_known and now.verified and now.verified_commit == run.changes.describe_commit():
+    start = known_start(run)
+    if start is not None:
+        run.tally.red_start = start
+        return False
+    if now.verified and now.verified_commit == run.changes.describe_commit():
         _save_start_result(run, "")
-    elif not is_known and (ended := run_verify(run)) and ended.failed:
+    elif (ended := run_verify(run)) and ended.failed:
         run.console.complain(f"before the first task, {ended.failed}")
-    run.tally.red_start = known_start(run) or ""
-    return not is_known
+    return True
 
 
 def known_start(run: Run) -> str | None:

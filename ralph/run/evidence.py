@@ -35,9 +35,8 @@ def look_before(run: Run, checks: Iterable[Criterion], lacks: Lacks) -> dict[str
     found = dict[str, CheckResult]()
     for check in checks:
         if check.fields and check.text not in found:
-            ended: CheckResult | None = CheckResult(1, "not run beforehand", cannot_run=True)
-            if check.changes_nothing:
-                ended = run_check(run, check, lacks)
+            unknown = CheckResult(1, "not run beforehand", cannot_run=True)
+            ended = run_check(run, check, lacks) if check.changes_nothing else unknown
             if ended is None:
                 return None
             found[check.text] = ended

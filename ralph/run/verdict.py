@@ -140,7 +140,7 @@ def needs_final_check(now: Progress, settings: Settings) -> bool:
 
 def _breaker(tally: Tally, settings: Settings) -> Stop | None:
     stop = _failing(tally, settings)
-    if tally.red_start and tally.reds and (stop or tally.reds >= _RED_AT_MOST):
+    if tally.reds and (stop or tally.reds >= _RED_AT_MOST):
         how = one_line(tally.red_start, WRONG)
         why = f"verify was red before the first task ({how}) and no attempt has made it green"
         return Stop(Reason.STALLED, why)

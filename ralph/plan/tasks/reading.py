@@ -43,9 +43,7 @@ def find_task(tasks: Sequence[Task], task_id: str | None) -> Task | None:
     return next((task for task in tasks if task.id == task_id), None)
 
 
-def select_next(
-    tasks: Sequence[Task], alone: str | None = None, crashes: Mapping[str, int] | None = None
-) -> Task | None:
+def select_next(tasks: Sequence[Task], alone: str | None = None, crashes: Mapping[str, int] = {}) -> Task | None:
     """What to do next: pending, nothing it comes after is open; by priority, then fewest tries, then order.
 
     Of all, or of this one alone. Last what was blocked before, and that at which agents failed outright twice.
@@ -53,7 +51,7 @@ def select_next(
     ready = [task for task, waits_for in _to_do(tasks) if not waits_for and alone in (None, task.id)]
 
     def turn(task: Task) -> tuple[float, ...]:
-        waits = len(task.note_values("reopened")) + (crashes or {}).get(task.id, 0) // 2
+        waits = len(task.note_values("reopened")) + crashes.get(task.id, 0) // 2
         priorities = (one.priority for one in (task, *task.above) if one.priority is not None)
         return waits, next(priorities, math.inf), task.tries
 
