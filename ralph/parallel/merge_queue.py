@@ -21,15 +21,13 @@ class QueuedTask:
     commit: str
     """As its attempt made it."""
     base: str = ""
-    """The commit on top of which it was checked last; empty before that."""
+    """The commit on top of which it is checked, or was; empty where it has to be."""
     checked: Attempt = Attempt()  # noqa: RUF009 - nobody writes into it
     """What came of that; at first what came of its attempt."""
     check: Future[Attempt] | None = None
     """The check that runs."""
-    checks_on: str = ""
-    """The commit on top of which that one runs."""
-    checks: int = 0
-    """How often that one was begun."""
+    unbegun: int = 0
+    """How many checks in a row could not begin."""
 
 
 class MergeQueue:
@@ -62,14 +60,11 @@ class MergeQueue:
             if not base:
                 return
             on_top, conflicts = self._branch.stack(base, entry.commit)
-            if entry.check:
-                if not self._branch.is_same_tree(entry.checks_on, base):
+            if not self._branch.is_same_tree(entry.base, base):
+                if entry.check:
                     self._cancel(entry.tried.task.id)
-            elif not self._branch.is_same_tree(entry.base, base):
-                if not conflicts:
-                    entry.checks = entry.checks + 1 if entry.checks_on == base else 1
-                    entry.checks_on = base
-                    entry.check = self._begin_check(entry, base)
+                elif not conflicts:
+                    entry.base, entry.check = base, self._begin_check(entry, base)
                 elif entry is self.entries[0]:  # else it may be one before it that conflicts, and fails
                     entry.base, entry.checked = base, Attempt(why=f"conflicts in {join_names(conflicts, 5)}")
             base = on_top
@@ -77,10 +72,10 @@ class MergeQueue:
     def end_check(self, check: Future[Attempt]) -> None:
         """Takes in what came of a check that is over."""
         entry = self.running_checks[check]
-        entry.check = None
-        result = result_of(check)
-        if result.records or entry.checks >= _CHECKS:
-            entry.base, entry.checked = entry.checks_on, result
+        entry.check, entry.checked = None, result_of(check)
+        entry.unbegun = 0 if entry.checked.records else entry.unbegun + 1
+        if entry.unbegun % _CHECKS:
+            entry.base = ""
 
     def judged_head(self) -> QueuedTask | None:
         """The first, once it was checked on top of the branch as it is now, or if the branch is gone."""
