@@ -105,8 +105,7 @@ def _verb(
             given = {"asked": options.asked(given, *click.get_current_context().obj)}
         return getattr(import_module(module), function)(**given, **({"ralph": main} if calls_ralph else {}))
 
-    kind = options.RunCommand if {*options.OF_A_RUN} <= {*params} else click.Command
-    return kind(name, params=[*params, _FOLDER], help=meaning, callback=call, **more)
+    return options.Verb(name, params=[*params, _FOLDER], help=meaning, callback=call, **more)
 
 
 class _PlanOrVerb(click.Group):

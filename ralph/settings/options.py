@@ -61,19 +61,17 @@ def _option(setting: Setting) -> click.Option:
     )
 
 
-class RunCommand(click.Command):
-    """A command that takes the options of a run, and shows them in groups, below its own."""
+class Verb(click.Command):
+    """A command that shows the options of a run, if it takes them, in groups below its own."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes a line for each."""
-        options = [one for one in self.get_params(ctx) if isinstance(one, click.Option)]
-        shown = {option.name: option.get_help_record(ctx) for option in options}
-        groups = {"Options": [record for name, record in shown.items() if record and name not in _FIELDS]}
-        title = "Options"
-        for setting in ON_COMMAND_LINE:
-            title = SUBJECTS.get(setting.field, title)
-            record = shown.get(setting.field)
-            groups.setdefault(title, []).extend([record] if record else [])
+        groups, title = dict[str, list[tuple[str, str]]](), ""
+        for option in self.get_params(ctx):
+            title = SUBJECTS.get(option.name or "", title if option.name in _FIELDS else "Options")
+            record = option.get_help_record(ctx)
+            if record and isinstance(option, click.Option):
+                groups.setdefault(title, []).append(record)
         for title, records in groups.items():
             with formatter.section(title):
                 formatter.write_dl(records)

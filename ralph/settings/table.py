@@ -1,5 +1,6 @@
 """The settings: one table, of which options, variables, directives and help are made; and what counts of all said."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
 from functools import partial
@@ -276,17 +277,19 @@ def resolve_settings(given: Iterable[Given], also_known: Sequence[str] = ()) -> 
 
 def _without_effect(settings: Settings) -> list[RalphError]:
     """What the command line says and lacks another setting that it needs; what other places say so is a remark."""
-    problems, given = list[RalphError](), settings.given
-    lacks = {"strict": not settings.strict, "jobs": "jobs" not in given}
-    idle = [one for one in TABLE if one.field in given and (lacks.get(one.needs) or (one.needs and lacks["strict"]))]
-    asked = [one for one in idle if given[one.field].source is Source.COMMAND_LINE]
-    for rows, found in ((asked, problems), ([one for one in idle if one not in asked], settings.remarks)):
-        needed = {"strict", *(one.needs for one in rows)}
-        missing = " ".join(f"--{name}" for name in lacks if lacks[name] and name in needed)
-        where = [given[one.field].where + f": {one.variable}" * (found is not problems) for one in rows]
-        if where:
-            what = f"{', '.join(where)}: no effect without {missing}"
-            found.append(RalphError(what, fix=f"add {missing} or leave that out"))
+    has = {"strict": settings.strict, "jobs": "jobs" in settings.given}
+    idle = defaultdict[tuple[bool, str], list[str]](list)
+    for setting in TABLE:
+        one = settings.given.get(setting.field)
+        missing = " ".join(f"--{name}" for name in has if not has[name] and setting.needs in (name, "jobs"))
+        if one and missing:
+            asked = one.source is Source.COMMAND_LINE
+            idle[asked, missing].append(one.where if asked else f"{one.where}: {one.variable}")
+    problems = list[RalphError]()
+    for (asked, missing), where in idle.items():
+        what = f"{', '.join(where)}: no effect without {missing}"
+        found = problems if asked else settings.remarks
+        found.append(RalphError(what, fix=f"add {missing} or leave that out"))
     return problems
 
 
