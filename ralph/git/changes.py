@@ -7,7 +7,7 @@ import shutil
 import stat
 import time
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
@@ -150,11 +150,13 @@ def _content(path: str) -> object:
     return None
 
 
-def parse_numstat(numstat: Iterable[str]) -> tuple[int, int, list[str]]:
-    """How many lines were added and removed, and in which files, by what git prints with `--numstat -z`."""
-    rows = [row.lstrip("\n").split("\t", 2) for row in numstat]
+def commits_between(git: Callable[..., Finished], old: str, new: str) -> tuple[Commits, list[str]]:
+    """How many commits lead from the old one, empty before the first, to the new; their lines, and their files."""
+    asked = ("diff", "--numstat", "-z", "--no-renames", "--no-ext-diff", old or _EMPTY_TREE, new)
+    rows = [row.split("\t", 2) for row in names_in(git(*asked).stdout)]
     added, removed = (sum(int(row[at]) for row in rows if row[at] != "-") for at in (0, 1))  # it stands for no text
-    return added, removed, [row[2] for row in rows]
+    count = int(git("rev-list", "--count", f"{old}..{new}" if old else new).stdout or 0)
+    return Commits(count=count, added=added, removed=removed, head=new, base=old), [row[2] for row in rows]
 
 
 def git_folder(tree: Path) -> Path:
@@ -243,14 +245,11 @@ class Changes:
                 is_same = known is not None and known == self._contents[name]
                 if not (was and found and is_same and was[0] == found[0]):
                     names.add(name)
-        old, new, count, added, removed = before.head, now.head, 0, 0, 0
-        if new not in ("", old):
-            count = int(run_git("rev-list", "--count", f"{old}..{new}" if old else new, cwd=self._tree).stdout or 0)
-            asked = ["--numstat", "-z", "--no-renames", "--no-ext-diff", old or _EMPTY_TREE, new]
-            added, removed, differ = parse_numstat(names_in(run_git("diff", *asked, cwd=self._tree).stdout))
+        commits = Commits(head=now.head, base=before.head)
+        if now.head not in ("", before.head):
+            commits, differ = commits_between(partial(run_git, cwd=self._tree), before.head, now.head)
             names.update(differ)
-        files = tuple(name for name in sorted(names) if not self._is_own(name))
-        return Commits(count=count, added=added, removed=removed, head=new, base=old), files
+        return commits, tuple(name for name in sorted(names) if not self._is_own(name))
 
     def remove_orphaned_locks(self) -> list[Path]:
         """Removes the locks that a git of this iteration left behind, not older ones; their paths."""

@@ -20,11 +20,11 @@ from ralph.errors import RalphError
 from ralph.git.changes import (
     IN_NO_OTHER,
     NAMED,
+    commits_between,
     error_text,
     literal_pathspecs,
     names_in,
     nul_terminated,
-    parse_numstat,
     run_git,
 )
 from ralph.process.lock import working_tree
@@ -290,10 +290,7 @@ class Repository(Git):
 
     def commit_stats(self, commit: str) -> tuple[Commits, list[str]]:
         """How large a commit is, and the files that it changed."""
-        asked = ("diff-tree", "-r", "--root", "--no-renames", "--numstat", "-z", "--always", "--format=%P")
-        parent, *rest = self.list_names(*asked, commit)
-        added, removed, names = parse_numstat(rest)
-        return Commits(count=1, added=added, removed=removed, head=commit, base=parent), names
+        return commits_between(self._call, self.ask("rev-parse", "--verify", "--quiet", f"{commit}^"), commit)
 
     def check_can_commit(self) -> None:
         """RalphError where a commit could not come about, so that it is known before money is spent."""
