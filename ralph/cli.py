@@ -72,7 +72,7 @@ def main(pace: "Pace | None" = None) -> None:
         code = 128 + (signals.interrupted() or 2)
     if code > 128:
         signals.die_by(code - 128)
-    gc.freeze()  # else the interpreter looks through everything there is before it leaves: 5 ms of every start
+    gc.freeze()  # else the interpreter looks through everything there is before it leaves: 5 ms of every run
     sys.exit(code)
 
 
@@ -288,7 +288,7 @@ _VERBS = [
     _verb(
         "attempt",
         "ralph.parallel.attempt.run_attempt",
-        "What --jobs starts for each task, wherever that is: a job as JSON on stdin, what came of it on stdout.",
+        "What --jobs starts for each task, wherever that is: a job as JSON on stdin, its result on stdout.",
         calls_ralph=True,
         hidden=True,
     ),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 class RalphError(Exception):
     """What is wrong, and where; `fix` is the next move, `exit_code` what the shell gets: docs/exit-codes.md.
 
-    What is `for_people` is told on a terminal only: cron, which starts again and again, shall not mail it.
+    What is `for_people` is printed on a terminal only: cron, which starts again and again, should not mail it.
     """
 
     def __init__(self, what: str, exit_code: int = 2, *, fix: str = "", for_people: bool = False) -> None:

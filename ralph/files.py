@@ -20,7 +20,7 @@ _FREE_BYTES = 1_000_000
 
 @contextlib.contextmanager
 def os_errors_as_ralph_errors(path: str | Path, done: str, *, fix: str = "") -> Iterator[None]:
-    """In here an error of the system is told with what it hit, and what could not be done with that."""
+    """In here an error of the system is reported with what it hit, and what could not be done with that."""
     try:
         yield
     except OSError as error:
@@ -130,7 +130,7 @@ def read_or_empty(path: Path | str, last_bytes: int = 0) -> bytes:
 
 
 def is_file(path: Path | str) -> bool:
-    """Whether a file is there; none is where a sentence stands in place of a path, or nobody may look."""
+    """Whether a file is there; none is where a sentence is in place of a path, or nobody may look."""
     return os.path.isfile(path)  # noqa: PTH113 - Path raises what this takes for a No
 
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 
 WRONG = 200
-"""Characters of what went wrong, where it stands in a line among others."""
+"""Characters of what went wrong, where it is in a line among others."""
 _COLOURS = re.compile("\r|\x1b\\[[\\d;:]*[mK]")
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -51,7 +51,7 @@ def format_usd(cost: float, *, at_least: bool = False) -> str:
 
 
 def shorten(text: str, most: int, *, end: bool = False) -> str:
-    """At most so many characters of it: how it begins, or how it ends; `…` stands for what is missing."""
+    """At most so many characters of it: how it begins, or how it ends; `…` marks what is missing."""
     if len(text) <= most:
         return text
     return "…" + text[1 - most :] if end else text[: most - 1] + "…"

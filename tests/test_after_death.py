@@ -29,7 +29,7 @@ def dies(project: Project, *options: str) -> None:
 
 
 @pytest.mark.parametrize("options", [(), ("--only", "{early,late,one}.txt", "--only", "b.txt")], ids=["strict", "only"])
-def test_what_the_agent_did_is_its_tasks_and_what_a_person_did_since_stays(
+def test_what_the_agent_did_is_its_tasks_and_what_the_user_did_since_stays(
     project: Project, agent: Agent, options: tuple[str, ...]
 ) -> None:
     """Stages, commits where git keeps no log, removes, and goes on with the agent's own file."""
@@ -49,7 +49,9 @@ def test_what_the_agent_did_is_its_tasks_and_what_a_person_did_since_stays(
     assert (project.root / "a.txt").read_text() == "a scribble on top\n"
 
 
-def test_where_nobody_could_look_all_counts_as_the_iterations_is_said_and_kept(project: Project, agent: Agent) -> None:
+def test_where_nobody_could_look_all_counts_as_the_iterations_is_reported_and_kept(
+    project: Project, agent: Agent
+) -> None:
     """Also where the agent had ended by then, and ralph had seen what it did; then nothing more is its own."""
     wants(project, "- [ ] one: The first\n")
     pids = "supervisor=$(ps -o ppid= -p $PPID); ralph=$(ps -o ppid= -p $supervisor)"

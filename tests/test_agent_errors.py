@@ -30,7 +30,7 @@ MEANS = {
     "Opus is experiencing high load, please use /model to switch to Sonnet": Outcome.TROUBLE,
     "TypeError: fetch failed": Outcome.TROUBLE,
     "Error: request to https://x/v1/messages failed, reason: connect ECONNREFUSED 127.0.0.1:1": Outcome.TROUBLE,
-    "You've hit your session limit · resets 3pm (UTC). I will go on with the tests then.": None,
+    "You've hit your session limit · resets 3pm (UTC). I will continue with the tests then.": None,
     "You've hit your session limit\u2028resets 3pm": None,
     "- You've hit your session limit · resets 3pm (UTC)": None,
     "You've used 93% of your session limit · resets 3pm (UTC)": None,

@@ -14,7 +14,7 @@ from ralph.process.supervisor import Ended
 from ralph.settings.table import Settings
 
 
-def test_it_is_shown_while_it_happens_and_kept_with_every_byte_for_the_person_alone(
+def test_it_is_shown_while_it_happens_and_kept_with_every_byte_for_the_user_alone(
     project: Project, agent: Agent
 ) -> None:
     odd = "\udcff\udcfe \x00 \x1b[31m no newline at the end"

@@ -19,12 +19,12 @@ TROUBLE: dict[str, tuple[Act, str, str]] = {
     "it is refused as root": (raw(prints(ROOT, stderr=True), exit_code=1), "root", "IS_SANDBOX"),
     "no such option": (raw(prints("error: unknown option '--x'\n", stderr=True), exit_code=1), "--x", "--"),
     "it is forbidden": (refused("API Error: 403 Forbidden", "unknown", status=403), "403", "log in"),
-    "nothing is left to spend": (refused(SPENT, "rate_limit", status=429), "spend limit", "no waiting mends this"),
+    "nothing is left to spend": (refused(SPENT, "rate_limit", status=429), "spend limit", "waiting does not help"),
 }
 
 
 @pytest.mark.parametrize(("trouble", "cause", "remedy"), TROUBLE.values(), ids=TROUBLE)
-def test_what_cannot_mend_itself_stops_at_once_and_changes_nothing(
+def test_what_cannot_recover_stops_at_once_and_changes_nothing(
     project: Project, agent: Agent, trouble: Act, cause: str, remedy: str
 ) -> None:
     project.has_tasks("one")
@@ -44,7 +44,7 @@ UNSTARTED = {"claude": "on the PATH", "./missing --x": "./missing", "./feature.m
 
 
 @pytest.mark.parametrize(("agent_is", "words"), UNSTARTED.items())
-def test_an_agent_that_cannot_start_is_said_with_the_remedy(project: Project, agent_is: str, words: str) -> None:
+def test_an_agent_that_cannot_start_is_reported_with_the_remedy(project: Project, agent_is: str, words: str) -> None:
     """On a PATH with git and a shell, and without a claude here; nobody is told of what never began."""
     mailbox = Mailbox(project)
     tools = project.root.parent / "tools"
@@ -119,10 +119,10 @@ def test_an_agent_of_ones_own_is_a_file_and_may_print_plain_text(project: Projec
     for wrong, why in WRONG.items():
         file.write_text(wrong)
         run = project.build("--agent", "mine")
-        assert (run.code, f"{file}: is no agent file: " in run.stderr, why in run.stderr) == (2, True, True), run.text
+        assert (run.code, f"{file}: not an agent file: " in run.stderr, why in run.stderr) == (2, True, True), run.text
 
 
-def test_the_agents_environment_holds_nothing_of_ralphs_or_the_persons(project: Project, agent: Agent) -> None:
+def test_the_agents_environment_holds_nothing_of_ralphs_or_the_users(project: Project, agent: Agent) -> None:
     secrets = {"RALPH_SLACK_WEBHOOK_URL": "s3cret", "RALPH_TELEGRAM_BOT_TOKEN": "s3cret"}
     outside = {"RALPH_RUN_ID": "outer", "TMUX": "/tmp/tmux-0/default,1,0", "TMUX_TMPDIR": str(project.home)}
     git = {"GIT_CONFIG_COUNT": "many", "GIT_CONFIG_PARAMETERS": "'user.name=Me'"}

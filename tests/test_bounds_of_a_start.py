@@ -70,7 +70,7 @@ def test_the_smallest_rest_is_what_an_iteration_may_cost(project: Project, agent
     project.progress.write_text(project.progress_text.replace("$2.0000", "5"))
     run = project.build("--max-cost", "1", "--max-total-cost", "9")
     assert run.code == 3, run.text
-    assert "max-cost is $1.00, and this start cost $1.02" in run.stdout
+    assert "max-cost is $1.00, and this run cost $1.02" in run.stdout
     assert budgets(agent)[3:] == ["1.000000", "0.876544"], "each start has its own"
     assert spent(project) == ["$6.0235"], "a person may change it"
     project.progress.write_text(re.sub("Spent: .*\n", "", project.progress_text))

@@ -25,7 +25,7 @@ from stories import (
 CLAIM = step(writes_done=True)
 
 
-def test_it_builds_from_the_first_commit_on_and_sums_up_each_iteration_and_what_is_done_is_only_said(
+def test_it_builds_from_the_first_commit_on_and_sums_up_each_iteration_and_what_is_done_is_only_reported(
     plain_project: Project, agent: Agent
 ) -> None:
     project = plain_project
@@ -47,7 +47,7 @@ def test_it_builds_from_the_first_commit_on_and_sums_up_each_iteration_and_what_
     assert (again.code, again.text, seen.code, seen.stdout.count("\n"), len(agent.calls)) == (0, "", 0, 1, 2), seen.text
 
 
-def test_a_limit_is_of_this_start_the_number_of_all_and_there_is_a_pause_between_two_iterations(
+def test_a_limit_is_of_this_run_the_number_of_all_and_there_is_a_pause_between_two_iterations(
     project: Project, agent: Agent
 ) -> None:
     agent.story(step(), repeat=True)
@@ -95,7 +95,7 @@ def test_each_of_these_is_a_failed_iteration_that_may_claim_nothing_and_does_not
     )
 
 
-def test_a_claim_with_open_tasks_is_refused_the_next_iteration_can_mend_it_and_the_third_in_a_row_needs_a_person(
+def test_a_claim_with_open_tasks_is_refused_the_next_iteration_can_fix_it_and_the_third_in_a_row_needs_the_user(
     project: Project, agent: Agent
 ) -> None:
     """Refusals do not add up over honest iterations; a word in a fence is no claim."""

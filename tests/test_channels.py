@@ -95,7 +95,7 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize("what", ANSWERS)
-def test_an_answer_is_a_success_or_a_failure_that_is_told_without_secrets(server: Server, what: str) -> None:
+def test_an_answer_is_a_success_or_a_failure_that_is_reported_without_secrets(server: Server, what: str) -> None:
     answers, tries, failure = ANSWERS[what]
     server.answers = answers or [Answer()]
     if not answers:
@@ -106,7 +106,7 @@ def test_an_answer_is_a_success_or_a_failure_that_is_told_without_secrets(server
     assert ("abcdef" in told, "T0000" in told, told.isprintable(), len(told) <= 250) == (False, False, True, True)
 
 
-def test_of_a_secret_that_begins_as_another_no_rest_is_told() -> None:
+def test_of_a_secret_that_begins_as_another_no_rest_is_shown() -> None:
     names = ("RALPH_KEY", "RALPH_LONG_KEY")
     channel = Channel(Path("mine.toml"), "mine", needs=names, secret=names, command=["/nowhere/{{ RALPH_LONG_KEY }}"])
     told = deliver_notice(channel, STARTED, {"RALPH_KEY": "abcdefghij", "RALPH_LONG_KEY": "abcdefghij-and-more"})
@@ -150,7 +150,7 @@ def test_a_channel_of_ones_own_is_added_or_replaces_one_and_may_nest_its_json(se
     assert request.headers["X-Title"].encode("latin-1").decode() == "🚀 Ralph Started"
 
 
-def test_a_mistake_in_a_channel_of_ones_own_is_told(home: Path) -> None:
+def test_a_mistake_in_a_channel_of_ones_own_is_reported(home: Path) -> None:
     for request, failure in {
         'url = "file:///etc/passwd"': "No connection adapters",
         'url = "http://127.0.0.1:9/x"': "127.0.0.1:9: Connection refused",
@@ -160,7 +160,7 @@ def test_a_mistake_in_a_channel_of_ones_own_is_told(home: Path) -> None:
     }.items():
         assert failure in deliver_notice(own(home, f"[request]\n{request}\n"), STARTED, {}, timeout_s=0.5)
     for text, complaint in {"needs = RALPH_X": "line 1", 'need = ["RALPH_X"]': "keyword argument 'need'"}.items():
-        with pytest.raises(RalphError, match=f"^{home}/.ralph/notify/own.toml: is no channel file: .*{complaint}"):
+        with pytest.raises(RalphError, match=f"^{home}/.ralph/notify/own.toml: not a channel file: .*{complaint}"):
             own(home, text)
 
 

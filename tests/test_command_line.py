@@ -9,9 +9,9 @@ from stories import Agent
 GONE = ("sh", "-c", 'mkdir gone && cd gone && rmdir ../gone && exec "$@"', "sh")
 NOT_MEANT = {
     "feature.md 7 99": "99 is a word too many",
-    "other.md --requirements feature.md": '"other.md" is no mode',
+    "other.md --requirements feature.md": '"other.md" is not a mode',
     "--max-iterations 5": "no plan is named",
-    "feature.md --wait false": '"false" is no mode',
+    "feature.md --wait false": '"false" is not a mode',
     "feature.md -1": "No such option",
     "build feature.md": "did you mean ralph feature.md build?",
     "stauts feature.md": "did you mean ralph status feature.md?",
@@ -26,7 +26,7 @@ NOT_MEANT = {
 
 
 @pytest.mark.parametrize("words", NOT_MEANT)
-def test_what_cannot_be_meant_is_said_with_what_can(project: Project, agent: Agent, words: str) -> None:
+def test_what_cannot_be_meant_is_reported_with_what_can(project: Project, agent: Agent, words: str) -> None:
     run = project.ralph(*words.split())
     assert (run.code, agent.calls, run.stderr.count("\n")) == (2, [], 1), run.text
     assert (NOT_MEANT[words] in run.stderr, ".;" in run.stderr) == (True, False), run.text
@@ -57,7 +57,7 @@ def test_output_that_cannot_be_written_is_a_line(project: Project, words: str) -
     assert (run.code, run.stderr) == (1, "ralph: No space left on device\n")
 
 
-def test_what_is_no_path_is_gone_or_may_not_be_entered_is_a_line(project: Project, no_override: list[str]) -> None:
+def test_what_is_not_a_path_is_gone_or_may_not_be_entered_is_a_line(project: Project, no_override: list[str]) -> None:
     """From a folder that is gone one can look elsewhere."""
     project.has_tasks("one")
     sentence = "please do " * 40
@@ -66,7 +66,7 @@ def test_what_is_no_path_is_gone_or_may_not_be_entered_is_a_line(project: Projec
         (closed, [sentence], 2, "No such file; name the plan first"),
         (closed, ["status", sentence], 2, "there is no such plan here"),
         (closed, ["feature.md", "--progress-file", sentence], 1, "File name too long"),
-        (closed, ["feature.md", "--prompts", "~nobody/prompts"], 2, '--prompts: "~nobody/prompts": is no folder'),
+        (closed, ["feature.md", "--prompts", "~nobody/prompts"], 2, '--prompts: "~nobody/prompts": is not a folder'),
         (GONE, ["status"], 1, "No such file"),
         (GONE, ["feature.md", "build"], 2, "No such file"),
     ]:

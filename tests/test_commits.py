@@ -55,7 +55,7 @@ def test_a_file_is_there_for_a_check_where_the_commit_has_it(project: Project, a
     built(project)
 
 
-def test_a_persons_commit_in_an_editor_is_waited_for_and_costs_no_attempt(project: Project, agent: Agent) -> None:
+def test_the_users_commit_in_an_editor_is_waited_for_and_costs_no_attempt(project: Project, agent: Agent) -> None:
     wants(project, "- [ ] one: The first\n")
     agent.story(tries(marks("on"), waits_for("go"), writes("one.txt", "1")))
     run = project.start("feature.md", "build", "--strict")
@@ -76,7 +76,9 @@ HIDES = "mkdir -p x/cache; echo '*' > x/cache/.gitignore; printf '.gitignore\\nb
 
 
 @pytest.mark.parametrize("strict", [True, False], ids=["strict", "plain"])
-def test_only_sees_what_new_rules_hide_and_the_rights_of_files(project: Project, agent: Agent, *, strict: bool) -> None:
+def test_only_sees_what_new_rules_hide_and_the_permissions_of_files(
+    project: Project, agent: Agent, *, strict: bool
+) -> None:
     project.does("echo s > secret.txt; echo b > b.txt; git add .; git commit -qm more; chmod 600 secret.txt")
     wants(project, ONE.replace("one.txt", "tests/one"))
     does = runs(f"{HIDES}; chmod 644 secret.txt; chmod 600 b.txt; mkdir tests; echo > tests/one")

@@ -46,7 +46,7 @@ def test_what_cannot_be_written_exactly_is_refused_and_nothing_changes(path: Pat
     for data, value, said in (
         (b"A=1\n", "two\nlines", "a value must be a single line"),
         (b"A=1\n", "C:\\", "without a backslash"),
-        (b'A=1\nB="open\n', "1", r"\.ralph\.env:2: .*; mend that first"),
+        (b'A=1\nB="open\n', "1", r"\.ralph\.env:2: .*; fix that first"),
         (b"# caf\xe9\n", "1", "cannot be written: .*utf-8"),
     ):
         path.write_bytes(data)

@@ -88,7 +88,7 @@ def test_a_file_of_the_project_exists_or_not_and_contains_a_text_or_not_wherever
         assert checked(f"File {text}") == CheckResult(0, f"File {text}")
     for text, what in {
         "`src/c.py` exists": "does not exist",
-        "`pipe` contains `x`": "is no file",
+        "`pipe` contains `x`": "is not a file",
         f"`{'x' * 5000}` exists": "cannot be read",
         "`src/a b.py` contains `secret`": "does not contain `secret`",
         "`out` contains `SECRET`": OUT,

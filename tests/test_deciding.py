@@ -71,7 +71,7 @@ def test_done_is_refused_for_all_that_speaks_against_it_and_finished_tasks_may_b
     left = "- [!] a; - [ ] c; - [ ] d; - [ ] e; RALPH_DONE; RALPH_BLOCKED: x"
     assert judge_iteration(iteration("- [x] z; - [ ] a; - [ ] b", left, FAILED), Tally(), USUAL).refused == (
         '4 tasks are not ticked: "a", "c", "d" and 1 more',
-        "RALPH_BLOCKED stands there, too",
+        "RALPH_BLOCKED is there, too",
         '1 task is gone without being ticked, now put back: "b"',
         "the iteration that claimed it did not end well: exit 1",
     )
@@ -134,7 +134,7 @@ LAST_CHANCE = Settings(max_iterations=1, max_failures=1, max_stalls=1)
         ("TAMPERED", [FAILS, IDLE, CLAIMS], USUAL, "3"),
     ],
 )
-def test_how_a_run_ends_also_after_a_block_which_leaves_one_try(
+def test_how_a_run_ends_also_after_a_block_which_leaves_one_attempt(
     opened: str, story: Sequence[Iteration], settings: Settings, end: str
 ) -> None:
     assert ends(story, settings, tally_after_breaker(opened, settings)) == end

@@ -51,7 +51,7 @@ def says(seen: list[str], *told: str) -> None:
         assert [line for line in seen if line.startswith(first) and all(part in line for part in parts)], (one, seen)
 
 
-def test_what_is_right_and_what_deserves_a_word_is_said(patient: Project) -> None:
+def test_what_is_right_and_what_deserves_a_word_is_reported(patient: Project) -> None:
     seen = look(patient, "feature.md", "--delay", "9s", env={"RALPH_DELAY": "4s"})
     says(
         seen,
@@ -82,11 +82,11 @@ def test_what_is_right_and_what_deserves_a_word_is_said(patient: Project) -> Non
     shutil.rmtree(patient.root / ".git")
     says(look(patient), "ok agent: …: ANTHROPIC_API_KEY pays")
     seen = look(patient, "--agent", "/bin/cat")
-    says(seen, "warning repository: …is no repository…git init", "ok agent: cat at /")
+    says(seen, "warning repository: …is not a repository…git init", "ok agent: cat at /")
     assert not [one for one in seen if " plan: " in one or " cron: " in one], "none is named"
 
 
-def test_what_needs_mending_is_said_with_the_remedy_and_hides_nothing_else(
+def test_what_needs_fixing_is_reported_with_the_remedy_and_hides_nothing_else(
     patient: Project, no_override: list[str]
 ) -> None:
     """A progress file that may not be read, one that is none, and all else that can be wrong with a project."""
@@ -113,10 +113,10 @@ def test_what_needs_mending_is_said_with_the_remedy_and_hides_nothing_else(
     claude.unlink()
     says(
         look(patient, "feature.md", env={"PATH": str(claude.parent), "RALPH_X_URL": "https://x.example"}),
-        "bad plan: …PROMPT_build.md: PLAN_FIEL is no",
+        "bad plan: …PROMPT_build.md: PLAN_FIEL is not a",
         "bad agent: the agent claude is not on the PATH",
         "bad repository: …directory: 'git'",
-        "bad notices: …x.toml: is no channel file: ",
+        "bad notices: …x.toml: not a channel file: ",
     )
     has(patient, {"feature.md": "F\nRALPH_VERIFY: X=1 ./check.sh -q"})
     unknown = "feature.md:2: the verify command begins with ./check.sh, which is not found"

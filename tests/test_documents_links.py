@@ -13,7 +13,7 @@ PAGES = [*(CHECKOUT / name for name in TOP_LEVEL), *sorted((CHECKOUT / "docs").r
 NAMES = [str(page.relative_to(CHECKOUT)) for page in PAGES]
 MODES = {page.stem.removeprefix("PROMPT_") for page in files.data_folder("prompts").glob("PROMPT_*.md")}
 WORDS = {"all", "MODE", "PLAN", "[MODE]", "VERB", "settings", "setup", "test", "commit", "fix"}
-"""What stands behind a plan or a verb and is no mode of ralph's own."""
+"""What stands behind a plan or a verb and is not a mode of ralph's own."""
 
 
 def without_code(text: str) -> str:

@@ -20,7 +20,7 @@ AVOIDED = {
     r"try \d|tries of|trials?": "attempt",
     r"(?:is|are|was|were|be|been|being) (?:(?:then|also|only|not|never) )?(?:said|told)": "ralph prints, reports",
     r"(?:stands?|stood) (?:in|under|there|below|for)": "is in, is under",
-    r"(?:this|each|every|next|first|last|newest|later|earlier|other|another|two|many|of a|per) starts?": "run (`start` is a verb)",
+    r"(?:this|each|every|next|first|last|newest|later|earlier|other|two|many|of a|per) starts?": "run (as a noun)",
     r"what (?:it|they|this) (?:came|comes) to|comes? of (?:it|them)|came of": "result, outcome",
     r"(?:go|goes|went|going|gone) on": "continue",
     r"(?<!there )(?<!why )(?:is|are|was|were) no (?!longer|more|such|other|less|fewer|later)\w+": "is not a",

@@ -141,7 +141,7 @@ def test_where_no_time_is_left_to_check_again_nothing_is_unticked(project: Proje
     assert ("- [x] one" in project.progress_text, "\nIN_PROGRESS\n" in project.progress_text) == (True, True)
 
 
-def test_a_verify_that_is_red_before_the_first_task_is_said_before_money_is_spent(
+def test_a_verify_that_is_red_before_the_first_task_is_reported_before_money_is_spent(
     project: Project, agent: Agent
 ) -> None:
     """Three attempts that fail by nothing else end the run; once it is green no agent hears of it any more."""
@@ -181,7 +181,7 @@ def test_what_a_verify_was_before_is_asked_once_for_a_plan_and_a_command(project
     assert (project.home / "count").read_text() == before, "known, and with an open task not asked"
 
 
-def test_a_plan_is_told_which_of_its_checks_hold_before_anything_is_built(project: Project, agent: Agent) -> None:
+def test_a_plan_says_which_of_its_checks_hold_before_anything_is_built(project: Project, agent: Agent) -> None:
     """Under `all` it is planned once more with that list; what may change something is not run."""
     weak = f"- [ ] one: The first\n  - verify: {exits_0('echo x >> ~/count')}\n  - verify: POST /x returns 201\n"
     strong = weak.replace("count", "count; test -e one.txt")

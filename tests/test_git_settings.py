@@ -101,7 +101,7 @@ BLOCKED = {
 
 
 @pytest.mark.parametrize("way", BLOCKED)
-def test_such_a_setting_ends_the_run_before_git_runs_and_a_person_decides(
+def test_such_a_setting_ends_the_run_before_git_runs_and_the_user_decides(
     project: Project, agent: Agent, way: str
 ) -> None:
     """Also one that a check has made, or an iteration in which ralph died; git would have run its program each time."""

@@ -31,7 +31,7 @@ IDLE = (
 )
 
 
-def test_what_counts_as_a_change_and_five_iterations_without_one_need_a_person(project: Project, agent: Agent) -> None:
+def test_what_counts_as_a_change_and_five_iterations_without_one_need_the_user(project: Project, agent: Agent) -> None:
     """None are ticks taken back, ignored files, ralph's own, and what stands in the progress file, committed or not.
 
     Nor is what the agent only touches, as the two below say.
@@ -73,7 +73,7 @@ def test_outside_of_a_repository(plain_project: Project, agent: Agent) -> None:
     assert (plain_project.root / "Cargo.lock").exists()
 
 
-def test_after_a_block_there_is_one_try_until_a_good_iteration(project: Project, agent: Agent) -> None:
+def test_after_a_block_there_is_one_attempt_until_a_good_iteration(project: Project, agent: Agent) -> None:
     """Whoever starts ralph from a terminal is there to have mended it; a block of the agent's own stays."""
     project.has_tasks("one", "two")
     agent.story(*[fails()] * 3, fails("Again."), step(), step(ticks="one"), *[fails()] * 3)
@@ -103,7 +103,7 @@ def test_after_a_block_there_is_one_try_until_a_good_iteration(project: Project,
     assert (run.code, len(agent.calls), "which database?" in run.stdout) == (4, 11, True), run.stdout
 
 
-def test_a_claim_with_no_task_and_no_change_is_refused_and_a_persons_holds(project: Project, agent: Agent) -> None:
+def test_a_claim_with_no_task_and_no_change_is_refused_and_the_users_holds(project: Project, agent: Agent) -> None:
     project.has_tasks()
     agent.story(*[step(writes_done=True)] * 3)
     run = project.build()

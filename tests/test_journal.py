@@ -39,7 +39,7 @@ def test_a_power_loss_at_any_byte_costs_the_line_it_hit_and_no_other(begun: Path
         assert numbers(begun) == [1, *([2] if cut >= len(torn) - 1 else []), 3], f"torn after {cut} bytes"
 
 
-def test_what_is_no_record_is_skipped_and_nonsense_in_one_left_out(begun: Path) -> None:
+def test_what_is_not_a_record_is_skipped_and_nonsense_in_one_left_out(begun: Path) -> None:
     """NULs in front of a record, what is not UTF-8, JSON of something else, too deep or with too long a number.
 
     Half a character spoils neither the line nor who prints it.

@@ -126,7 +126,7 @@ task 3 of 3 · iteration 1 · _ · $0.41 · verifying: until [ -e… · _
 )
 
 
-def test_a_run_is_seen_as_it_happens_and_goes_on_behind_ctrl_s_where_nothing_that_is_typed_is_lost(
+def test_a_run_is_seen_as_it_happens_and_continues_behind_ctrl_s_where_nothing_that_is_typed_is_lost(
     tmux: Tmux, project: Project, agent: Agent
 ) -> None:
     project.has_tasks("x one", "two", "three")

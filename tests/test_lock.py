@@ -8,7 +8,7 @@ from stories import Agent, init, marks, raw, step, waits_for, writes
 from test_signals import BUILD, LOCKED
 
 
-def test_of_many_starts_at_once_one_runs_and_all_others_leave_at_once_and_leave_nothing(
+def test_of_many_runs_at_once_one_runs_and_all_others_leave_at_once_and_leave_nothing(
     project: Project, agent: Agent
 ) -> None:
     """The same plan, another one, one in a folder below; only on a terminal it says who is at work."""

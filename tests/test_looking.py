@@ -69,10 +69,10 @@ def test_each_state_has_its_word_its_reason_and_its_exit_code_from_anywhere_and_
     project.has_tasks("x one", status="RALPH_DONE")
     assert stands(project) == ("done", "", 0)
     (project.root / "feature.md").write_text("RALPH_VERIFY: true\n")
-    assert stands(project) == ("unchecked", "the next start checks RALPH_DONE", 3)
+    assert stands(project) == ("unchecked", "the next run checks RALPH_DONE", 3)
     (project.root / "feature.md").write_text("# A feature\n")
     project.has_tasks("one", "two", status="RALPH_STOP")
-    assert stands(project) == ("stopped", "RALPH_STOP stands in the progress file", 3)
+    assert stands(project) == ("stopped", "RALPH_STOP is in the progress file", 3)
     project.has_tasks("one", "two")
     assert stands(project) == ("new", "", 3)
     done = step(marks("on"), waits_for("go"), ticks="all", writes_done=True)
@@ -176,7 +176,7 @@ def test_a_folder_has_a_line_for_each_plan_and_what_is_gone_or_never_was_is_miss
 # What happened.
 
 
-def test_a_night_is_listed_and_what_each_iteration_committed_printed_and_was_told_is_there_to_see(
+def test_a_night_is_listed_and_what_each_iteration_committed_printed_and_got_is_there_to_see(
     night: Project, agent: Agent, tmp_path: Path
 ) -> None:
     before = everything_in(night.root, night.home, night.state)
@@ -286,4 +286,4 @@ def test_a_running_iteration_is_followed_to_the_end_of_its_run_or_of_ralph_and_s
     assert "Words." in log(project, "last")
     assert stands(project) == ("stopped", "ralph was killed in iteration 4 of build", 3)
     project.has_tasks("x one", status="RALPH_DONE")
-    assert stands(project) == ("unchecked", "the next start checks RALPH_DONE", 3), "a claim before it is not believed"
+    assert stands(project) == ("unchecked", "the next run checks RALPH_DONE", 3), "a claim before it is not believed"

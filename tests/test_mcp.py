@@ -66,8 +66,8 @@ def test_an_agent_works_through_a_plan_with_the_ten_tools(project: Project) -> N
         for name, arguments, why in (
             ("mark_task_complete", {"task_id": "four"}, "there is no task four; there are: add_login_page, log_out"),
             ("mark_task_complete", {"task_id": "log_out"}, "log_out waits for add_login_page, part"),
-            ("add_task", {"description": "five", "dependencies": ["six"]}, "five comes after six, which is no task"),
-            ("add_task", {"description": " \n"}, "nothing is said there"),
+            ("add_task", {"description": "five", "dependencies": ["six"]}, "five comes after six, which is not a task"),
+            ("add_task", {"description": " \n"}, "there is no text"),
             ("append_learning", {"learning": "x", "category": "gossip"}, "'pattern', 'antipattern'"),
         ):
             assert why in await call(name, **arguments), name
@@ -138,7 +138,7 @@ def test_a_missing_extra_is_one_line_that_names_it(project: Project) -> None:
     assert (run.code, run.text) == (1, "ralph: ralph mcp needs the mcp package; pip install 'ralph-sh[mcp]'\n")
 
 
-def test_the_real_claude_calls_each_of_the_ten_beside_a_persons_own_server(project: Project, play: Play) -> None:
+def test_the_real_claude_calls_each_of_the_ten_beside_the_users_own_server(project: Project, play: Play) -> None:
     own = {"command": PYTHON[0], "args": [*PYTHON[1:], "-m", "ralph", "mcp", "feature.md"]}
     (project.root / "own.json").write_text(json.dumps({"mcpServers": {"mine": own}}))
     project.has_tasks("The first", "the second")
@@ -183,5 +183,5 @@ def test_under_strict_a_call_is_a_proposal_that_ralph_checks_and_a_refused_one_s
     )
     run = project.build("--strict", "--mcp", "--max-iterations", "2")
     assert (run.code, "--propose" in str(agent.calls[0].argv)) == (0, True), run.text
-    assert "one, try 1: it ended without a <task-done>" in run.text
+    assert "one, attempt 1: it ended without a <task-done>" in run.text
     assert project.git("log", "--format=%s", "-1").startswith("one: ")

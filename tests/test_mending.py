@@ -48,7 +48,7 @@ def test_what_is_ralphs_is_put_back_and_named_and_every_other_byte_stays() -> No
             assert what in found.what
 
 
-def test_new_tasks_become_proposals_and_are_no_tampering() -> None:
+def test_new_tasks_become_proposals_and_are_not_tampering() -> None:
     new = b"  - [ ] Write docs\n    - verify: File `x` exists\n    - [ ] index\n"
     found = undone(BEFORE.replace(b"- [ ] No id", new + b"- [ ] No id") + NOTE)
     assert found == Mended(BEFORE + NOTE + b"\n## Proposed\n\n" + new)

@@ -94,7 +94,7 @@ def test_all_plans_builds_and_validates_until_nothing_is_left(project: Project, 
     assert (again.code, again.text, len(agent.calls)) == (0, "", 7)
 
 
-def test_every_start_goes_on_where_the_last_one_stood_and_counts_on(project: Project, agent: Agent) -> None:
+def test_every_run_continues_where_the_last_one_stood_and_counts_on(project: Project, agent: Agent) -> None:
     """One iteration each, as cron may start them; one that fails is tried again; used up, a person has to look."""
     forgets = edits("Mode: validate 1/2", "Mode: build")
     agent.story(step(adds="one"), BUILDS, fails(), step(forgets, MISSES), BUILDS, step(MISSES))
@@ -113,7 +113,7 @@ def test_every_start_goes_on_where_the_last_one_stood_and_counts_on(project: Pro
     assert project.iterations("mode")[6:] == ["validate"] * 2, "no agent is paid to say that it is built"
 
 
-def test_what_an_iteration_is_told_of_those_before_is_so(project: Project, agent: Agent) -> None:
+def test_what_an_iteration_learns_of_those_before_is_so(project: Project, agent: Agent) -> None:
     """All that a mode changed, a verify that refused, each failure once, and of the sums those of its own run."""
     project.has_tasks("one")
     first = [step(file=f"{name}.txt") for name in ("a", "b")]
@@ -131,7 +131,7 @@ def test_what_an_iteration_is_told_of_those_before_is_so(project: Project, agent
     assert "\n  changed by then: a.txt, b.txt, d.txt, ok\n" in memory
 
 
-def test_without_a_mode_it_goes_on_in_the_one_that_stands_there(project: Project, agent: Agent) -> None:
+def test_without_a_mode_it_continues_in_the_one_that_is_there(project: Project, agent: Agent) -> None:
     """One on the command line is that of one start; what is none is said and ignored."""
     agent.story(step(), step(MISSES), step(MISSES), BUILDS, step(), BUILDS, BUILDS)
 
@@ -197,7 +197,7 @@ def test_who_validates_only_unticks_and_adds(project: Project, agent: Agent) -> 
     assert 'gone from the list without being ticked: "two"; the file before' in project.build("1").stderr
 
 
-def test_a_template_may_wish_for_a_persons_word_before_it_goes_on_and_one_that_cannot_be_has_to_be_mended(
+def test_a_template_may_wish_for_the_users_word_before_it_continues_and_one_that_cannot_be_has_to_be_fixed(
     project: Project, agent: Agent
 ) -> None:
     has_mode(project, "validate", "RALPH_ONCE: yes", asks="{{ NOTHING }}")
@@ -287,7 +287,7 @@ def shortened(project: Project) -> str:
     return "".join(mode[0] for mode in project.iterations("mode"))
 
 
-def test_validate_looks_on_the_way_after_so_many_ticks_and_build_goes_on(project: Project, agent: Agent) -> None:
+def test_validate_looks_on_the_way_after_so_many_ticks_and_build_continues(project: Project, agent: Agent) -> None:
     """It costs no round, nothing where nothing was ticked since, and is off unless it is asked for."""
     names = ("one", "two", "three", "four", "five", "six", "seven")
     unticks = step(SEES, edits("- [x] one", "- [ ] one (not at its edges)"))

@@ -227,7 +227,7 @@ class TestIndependentTasks:
         assert {"a", "b"} <= set((project.root / "README.md").read_text().split())
         assert project.progress_text.count("- [!]") == 1
 
-    def test_finish_where_one_meets_a_usage_limit_and_the_next_start_waits_for_its_end_and_shares_what_it_may_cost(
+    def test_finish_where_one_meets_a_usage_limit_and_the_next_run_waits_for_its_end_and_shares_what_it_may_cost(
         self, project: Project, agent: Agent
     ) -> None:
         project.has_tasks(A, B, "c: The third")
@@ -330,7 +330,7 @@ class TestThePersonsOwnWork:
         assert crew.subjects("trunk") == ["a: Do a"]
         assert (project.home / "asked").exists() == (words != "The first"), "work for other words is not this task's"
 
-    def test_that_an_agent_blocked_are_tried_again_once_another_landed(self, crew: Crew, project: Project) -> None:
+    def test_that_an_agent_blocked_are_tried_again_once_another_was_merged(self, crew: Crew, project: Project) -> None:
         blocks = "signal=$(echo $signal | sed s/task-done/task-blocked/g)"
         b = f"until grep -q 'blocked: by the agent: a' {project.progress}; do sleep 0.02; done; echo b > b.txt"
         crew.has(A, B, a=f"if [ -e b.txt ]; then echo a > a.txt; else {blocks}; fi", b=b)
@@ -344,7 +344,7 @@ class TestThePersonsOwnWork:
         crew.has(A, B, "c: The third", "d: The fourth", c="sleep 20; touch ~/went-on", **does)
         said = crew.works("--setup", f"case $PWD in *landing*) {edits} ;; esac", jobs=4, code=2)
         assert said.count("was taken back while it was tried") == 2, said
-        assert "e comes after zz, which is no task" in said, "it ends with what the person broke"
+        assert "e comes after zz, which is not a task" in said, "it ends with what the person broke"
         marks = {task: mark for mark, task in re.findall(r"- \[(.)\] (.):", project.progress_text)}
         assert {marks["a"], marks["b"]} == {"!", "x"}, "the second was about to land"
         assert (marks["c"], (project.home / "went-on").exists()) == ("!", False), "it was ended"
@@ -352,7 +352,7 @@ class TestThePersonsOwnWork:
         assert len(crew.subjects()) == 2
 
 
-def test_the_end_of_the_coordinator_is_the_end_of_all_and_the_next_start_begins_anew(
+def test_the_end_of_the_coordinator_is_the_end_of_all_and_the_next_run_begins_again(
     crew: Crew, project: Project
 ) -> None:
     sleeps = "touch ~/$task; setsid sleep 3600"
@@ -442,7 +442,7 @@ class TestTheMergeQueue:
         assert (project.home / "asked").exists() is False
         assert not project.git("for-each-ref", "refs/ralph/queue")
 
-    def test_goes_on_while_a_usage_limit_lasts_and_a_stop_is_heard_at_once(
+    def test_continues_while_a_usage_limit_lasts_and_a_stop_is_heard_at_once(
         self, project: Project, agent: Agent
     ) -> None:
         project.has_tasks(A, B)
@@ -469,7 +469,7 @@ class TestTheMergeQueue:
         assert not marked(project.env["TEST_MARK"])
 
 
-def test_what_landed_when_ralph_was_killed_is_ticked_and_not_done_again(crew: Crew, project: Project) -> None:
+def test_what_was_merged_when_ralph_was_killed_is_ticked_and_not_done_again(crew: Crew, project: Project) -> None:
     """git itself kills ralph, by a filter of the repository's own, in the middle of landing."""
     (project.root / ".gitattributes").write_text("a.txt filter=kills\n")
     project.commits("Filter")
@@ -500,7 +500,7 @@ def test_what_landed_when_ralph_was_killed_is_ticked_and_not_done_again(crew: Cr
         ("true", "--executor dask://127.0.0.1:9", (1, "no cluster answers at dask://127.0.0.1:9")),
     ],
 )
-def test_what_clones_cannot_do_is_said_before_money_is_spent(
+def test_what_clones_cannot_do_is_reported_before_money_is_spent(
     crew: Crew, project: Project, ready: str, args: str, ends: tuple[int, str]
 ) -> None:
     crew.has(A, B)
@@ -571,7 +571,7 @@ def test_a_cluster_works_on_the_tasks_and_one_whose_worker_dies_is_tried_by_anot
 
 @pytest.mark.parametrize("window", [1, 3])
 @pytest.mark.parametrize("seed", range(40 if LONG else 1))
-def test_any_graph_of_tasks_lands_each_once_in_a_legal_order_with_every_commit_green(
+def test_any_graph_of_tasks_is_merged_each_once_in_a_legal_order_with_every_commit_green(
     crew: Crew, project: Project, seed: int, window: int
 ) -> None:
     random = Random(seed)

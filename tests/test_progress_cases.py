@@ -72,7 +72,7 @@ CANNOT_BE = {
 
 
 @pytest.mark.parametrize("what", CANNOT_BE)
-def test_a_file_that_cannot_be_is_said_before_money_is_spent(
+def test_a_file_that_cannot_be_is_reported_before_money_is_spent(
     project: Project, agent: Agent, no_override: list[str], what: str
 ) -> None:
     project.does(CANNOT_BE[what])

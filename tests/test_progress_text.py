@@ -179,7 +179,7 @@ EDITS: dict[str, tuple[Any, bytes, Any]] = {
 
 @pytest.mark.parametrize(("change", "kind", "says"), EDITS.values(), ids=EDITS)
 @given(text=texts | st.binary())
-def test_an_edit_says_what_it_shall_and_changes_no_other_byte(
+def test_an_edit_says_what_it_should_and_changes_no_other_byte(
     change: Callable[[bytes], bytes], kind: bytes, says: Callable[..., bool], text: bytes
 ) -> None:
     now = change(text)

@@ -13,7 +13,7 @@ def write(folder: Path, text: str) -> None:
     (folder / "PROMPT_build.md").write_text(text)
 
 
-def test_the_folders_are_looked_through_in_order_the_iteration_is_told_and_a_prompt_is_no_slash_command(
+def test_the_folders_are_looked_through_in_order_the_iteration_hears_of_it_and_a_prompt_is_not_a_slash_command(
     project: Project, agent: Agent
 ) -> None:
     """Its number is that of the plan, the limit that of the start."""
@@ -46,7 +46,7 @@ def test_a_template_of_the_original_works_unchanged_and_any_plan_name_arrives_ex
 MISTAKES = {
     "{% include 'PROMPT_build.md' %}": ": maximum recursion depth",
     "{# nothing #}\n  \n": ": renders to nothing",
-    "Hi.\n{% if ITERATION > 1 %}\n{{ PLAN_FIEL }}\n{% endif %}\n": ": PLAN_FIEL is no variable",
+    "Hi.\n{% if ITERATION > 1 %}\n{{ PLAN_FIEL }}\n{% endif %}\n": ": PLAN_FIEL is not a variable",
     "Hello.\n\n{% if %}\n": ":3: ",
     "\n{{ PLAN_NAME.__class__.__mro__[1].__subclasses__() }}\n": ": access to attribute",
     "Hello.\n{{ PLAN_NAME | uper }}\n": ":2: No filter named 'uper'",
@@ -71,7 +71,7 @@ def test_the_prompt_of_a_task_says_everything_once_as_it_was_written_and_in_orde
     """
     odd = """{{ 7 * 7 }} {% raw %} ${PROGRESS_FILE} it's "quoted" a\\b ü <b> & </b>"""
     notes = ["verify: Run `pytest` - exits with code 0", f"verify: File `{odd}` exists", "verify: it reads well"]
-    notes.append("failed: 2026-11-21 03:12:05 try 1: two tests fail")
+    notes.append("failed: 2026-11-21 03:12:05 attempt 1: two tests fail")
     project.has_tasks("\n  - ".join([f"auth-02: Add {odd}", *notes]))
     words = ("--strict", "--only", "app/**", "--verify", f"check {odd}", "--history", "tries.jsonl", "--dry-run")
     shown = [project.ralph("feature.md", mode, *words).stdout.partition("\n\n")[2] for mode in ("build", "task")]
@@ -81,7 +81,7 @@ def test_the_prompt_of_a_task_says_everything_once_as_it_was_written_and_in_orde
         *(
             "- it reads well",
             "This is attempt 2 ",
-            "- 2026-11-21 03:12:05 try 1: two tests fail",
+            "- 2026-11-21 03:12:05 attempt 1: two tests fail",
             "at most 60 characters",
         ),
         *("<task-done>auth-02</task-done>", '<task-blocked id="auth-02">', str(project.root / "feature.md")),

@@ -149,7 +149,7 @@ REFUSALS = {"not logged in": ("ANTHROPIC_API_KEY", "/login"), "as root": ("IS_SA
 
 
 @pytest.mark.parametrize("why", REFUSALS if AS_ROOT else ["not logged in"])
-def test_what_cannot_mend_itself_stops_at_once(project: Project, play: Play, why: str) -> None:
+def test_what_cannot_recover_stops_at_once(project: Project, play: Play, why: str) -> None:
     without, remedy = REFUSALS[why]
     project.has_tasks("one")
     before = project.progress_text

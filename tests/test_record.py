@@ -70,7 +70,7 @@ def test_the_journal_has_a_line_for_all_that_happened(project: Project, agent: A
     assert [line.partition(" ")[0] for line in last if line.startswith("#")] == ["#1", "#2", "#3", "#4"]
 
 
-def test_the_oldest_transcripts_go_first_and_a_journal_that_cannot_be_written_is_said_once(
+def test_the_oldest_transcripts_go_first_and_a_journal_that_cannot_be_written_is_reported_once(
     project: Project, agent: Agent
 ) -> None:
     agent.story(step(says("x" * 2000)), repeat=True)

@@ -39,7 +39,7 @@ def section(run: Run, name: str) -> list[str]:
     return run.stdout.partition(f"{name}\n")[2].partition("\n\n")[0].splitlines()
 
 
-def test_the_sample_is_planned_and_built_whatever_a_person_has_set(plain_project: Project) -> None:
+def test_the_sample_is_planned_and_built_whatever_the_user_has_set(plain_project: Project) -> None:
     """In a home that would have every commit refused and somebody told. Nobody is, and nothing is left."""
     home = plain_project.home
     with Server() as server:
@@ -166,7 +166,7 @@ def test_nothing_is_touched_wherever_it_lies(
     assert f"1/1 tasks · 1 iteration · {commits} commit" in section(run, HAPPENED)[0]
 
 
-def test_a_hook_pushes_nothing_and_what_it_refuses_or_does_to_the_original_is_said(
+def test_a_hook_pushes_nothing_and_what_it_refuses_or_does_to_the_original_is_reported(
     project: Project, no_override: list[str]
 ) -> None:
     """Nor by the path of the place; a limit is nothing wrong, and what could not be copied is said."""
@@ -236,7 +236,7 @@ def test_what_cannot_be_rehearsed_is_not_copied(project: Project) -> None:
         ("feature.md --max-time soon", {}, 2, "--max-time"),
         (f"feature.md -C {outer}/sub", {}, 1, "rehearse in a clone"),
         ("feature.md", {"TMPDIR": str(place)}, 1, "fits into itself; set TMPDIR to a folder outside of it"),
-        ("-C .", no_git, 1, "git does not work: no room; install git, or mend it"),
+        ("-C .", no_git, 1, "git does not work: no room; install git, or fix it"),
     ):
         run = rehearse(project, *words.split(), env=env)
         assert (run.code, said in run.stderr, WRONG in run.stdout) == (code, True, False), run.text

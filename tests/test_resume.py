@@ -26,7 +26,7 @@ def dies(running: Running) -> None:
     running.wait()
 
 
-def test_after_deaths_the_next_start_clears_up_and_the_same_command_goes_on(
+def test_after_deaths_the_next_run_clears_up_and_the_same_command_continues(
     project: Project, agent: Agent, offspring: Offspring
 ) -> None:
     """One between iterations, which is nobody's failure, and one in the middle of an iteration, of a save and a commit.

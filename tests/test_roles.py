@@ -68,7 +68,7 @@ def test_roles_that_cannot_work_cost_nothing_and_without_a_review_a_task_is_done
 ) -> None:
     wants(project, OTHER + ONE)
     assert "none of the roles review may change files" in built(project, "--roles", "review", code=2).stderr
-    assert '"reviw" is no mode' in built(project, "--roles", "build,reviw", code=2).stderr
+    assert '"reviw" is not a mode' in built(project, "--roles", "build,reviw", code=2).stderr
     for asked, is_told in (ROLES, True), ((*ROLES, "--agent", "codex"), False):
         shown = built(project, *asked, "--dry-run").stdout
         assert ("You write the tests of one task" in shown, "You cannot run" in shown) == (True, is_told)
@@ -129,7 +129,7 @@ def test_a_mode_or_role_has_an_agent_of_its_own_that_gets_nothing_of_the_others(
     how = ("--strict", "--roles", "build,review", "--agent-for", f"validate={path} -x", "--model", "opus")
     words = ("feature.md", "all", *how, "--max-cost", "5", "--delay", "0")
     lacks = [f"{one}: the agent codex does not support " for one in (".ralph/PROMPT_review.md:5", "--max-cost")]
-    told = *lacks, "environment: RALPH_AGENT_AUDIT is no setting"
+    told = *lacks, "environment: RALPH_AGENT_AUDIT is not a setting"
     run = project.ralph("doctor", *words, env=env)
     text = " ".join(run.text.split())
     assert [text.count(one) for one in (*told, "the agent nobody is not on the PATH")] == [1] * 4, run.text
@@ -154,8 +154,8 @@ def test_who_reviews_is_named_where_the_agent_does_not_write(project: Project, a
     run = project.build("--agent-for", "reviw=codex")
     assert (run.code, agent.calls) == (2, [])
     assert ".ralph.env:1: RALPH_AGENT_REVIEW belongs on the command line" in run.stderr
-    assert ".ralph.env:1: RALPH_AGENT_VALIDAT is no setting; did you mean RALPH_AGENT_VALIDATE?" in run.stderr
-    assert "--agent-for: RALPH_AGENT_REVIW is no setting; did you mean RALPH_AGENT_REVIEW?" in run.stderr
+    assert ".ralph.env:1: RALPH_AGENT_VALIDAT is not a setting; did you mean RALPH_AGENT_VALIDATE?" in run.stderr
+    assert "--agent-for: RALPH_AGENT_REVIW is not a setting; did you mean RALPH_AGENT_REVIEW?" in run.stderr
     (project.root / ".ralph.env").unlink()
     (project.home / ".ralph.env").unlink()
     run = project.build("--agent-for", "review")
@@ -175,7 +175,7 @@ def test_an_attempt_in_a_clone_has_the_reviewer_too(project: Project, agent: Age
     assert ("opus" in agent.calls[0].argv, "opus" in reviewer.calls[0].argv) == (True, False), path
 
 
-def test_after_three_rejections_a_person_decides_and_what_a_person_dismissed_is_ignored(
+def test_after_three_rejections_the_user_decides_and_what_the_user_dismissed_is_ignored(
     project: Project, agent: Agent
 ) -> None:
     """Only with a reason, and only if all else that the reviewer names is dismissed, too."""
@@ -190,7 +190,7 @@ def test_after_three_rejections_a_person_decides_and_what_a_person_dismissed_is_
     built(project, *how, code=4)
     assert marks_of(project) == ["- [!] one"]
     assert re.search(
-        r"blocked: given up after try 3: rejected: review:one.txt:empty-line a blank", project.progress_text
+        r"blocked: given up after attempt 3: rejected: review:one.txt:empty-line a blank", project.progress_text
     )
     assert len(agent.calls) == 6
     for dismissed, is_done in (

@@ -4,7 +4,7 @@ from ralph_driver import Project
 from stories import Agent, step
 
 
-def test_what_cannot_be_read_or_written_is_said_before_money_is_spent_and_no_name_steers_the_terminal(
+def test_what_cannot_be_read_or_written_is_reported_before_money_is_spent_and_no_name_steers_the_terminal(
     project: Project, agent: Agent, no_override: list[str]
 ) -> None:
     (project.root / "closed.md").touch(mode=0)

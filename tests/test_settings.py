@@ -111,11 +111,11 @@ NO_SENSE = [
     ("base-url", "localhost:8000", "write an address such as https://"),
     ("only", "../x", "write a pattern of files in the project"),
     ("tools", "Bash(git", "write names such as Read"),
-    ("deny", "Write,git-wirte", "git-wirte is no list; there are git-write, not-uv"),
+    ("deny", "Write,git-wirte", "git-wirte is not a list; there are git-write, not-uv"),
 ]
 
 
-def test_all_problems_are_told_in_one_go(project: Project, agent: Agent) -> None:
+def test_all_problems_are_reported_in_one_go(project: Project, agent: Agent) -> None:
     """Files of the project, which the agent can write, name neither the agent nor where notices go."""
     (project.root / "evil").write_text("touch pwned\n")
     says(
@@ -133,17 +133,17 @@ def test_all_problems_are_told_in_one_go(project: Project, agent: Agent) -> None
     problems = [
         *(f'--{name}: "{value}": {allowed}' for name, value, allowed in NO_SENSE),
         'environment: RALPH_REASONING: "deep": write none or low',
-        "environment: RALPH_MAX_TYME is no setting; did you mean RALPH_MAX_TIME?",
+        "environment: RALPH_MAX_TYME is not a setting; did you mean RALPH_MAX_TIME?",
         'feature.md:3: RALPH_MAX_ITERATIONS: "x"',
-        "feature.md:4: RALPH_MAX_ITERATION is no setting; did you mean RALPH_MAX_ITERATIONS?",
+        "feature.md:4: RALPH_MAX_ITERATION is not a setting; did you mean RALPH_MAX_ITERATIONS?",
         'feature.md:5: RALPH_ONLY: "\'tests": No closing quotation',
         "feature.md:7: RALPH_AGENT belongs on the command line",
         '.ralph.env:1: RALPH_DURATION: "long": write a time',
         '.ralph.env:2: RALPH_WAIT: "perhaps": write true or false',
         ".ralph.env:3: RALPH_AGENT belongs on the command line",
         ".ralph.env:4: RALPH_SLACK_WEBHOOK_URL belongs on the command line",
-        f"{project.home}/.ralph.env:5: RALPH_MODLE is no setting; did you mean RALPH_MODEL?",
-        f'{project.home}/.ralph.env:6: is no NAME="value" (a quote left open?)',
+        f"{project.home}/.ralph.env:5: RALPH_MODLE is not a setting; did you mean RALPH_MODEL?",
+        f'{project.home}/.ralph.env:6: not NAME="value" (a quote left open?)',
         '.ralph/PROMPT_task.md:2: RALPH_MAX_FAILURES: "few"',
         ".ralph/PROMPT_task.md:3: RALPH_HISTORY comes too late in a template",
         ".ralph/PROMPT_task.md:4: RALPH_AGENT belongs on the command line",

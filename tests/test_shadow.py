@@ -88,7 +88,7 @@ RAMPAGES = (
 )
 
 
-def test_a_persons_unfinished_work_survives(project: Project, agent: Agent) -> None:
+def test_the_users_unfinished_work_survives(project: Project, agent: Agent) -> None:
     """And odd names are names."""
     project.does(FURNISHED + UNFINISHED_WORK)
     for name in ODD[::2]:
@@ -136,7 +136,7 @@ def test_a_full_disk_hides_nothing_and_what_cannot_be_held_leaves_the_room_free(
     assert not list((project.state / "ralph" / "shadow").iterdir())
 
 
-def test_a_commit_that_cannot_come_about_is_said_before(project: Project, agent: Agent) -> None:
+def test_a_commit_that_cannot_come_about_is_reported_before(project: Project, agent: Agent) -> None:
     wants(project, ONE)
     for one, why in {
         "git config user.name ''": "git cannot commit in .*: Author identity unknown",

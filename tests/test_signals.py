@@ -127,7 +127,7 @@ def test_two_signals_at_once_are_one_wish_and_the_next_ends_a_git_that_hangs(
 CONTAINER = 'mkdir -p ../there; mount --bind . ../there && cd ../there && exec "$@"'
 
 
-def test_under_nohup_and_beside_a_person_who_commits_a_run_goes_on(
+def test_under_nohup_and_beside_the_user_who_commits_a_run_continues(
     project: Project, agent: Agent, tmp_path: Path
 ) -> None:
     """A hang-up is ignored; a lock of git's that is a person's, or older than the iteration, is left alone.

@@ -99,7 +99,7 @@ def test_tasks_are_ticked_and_committed_one_by_one_with_what_the_agent_changed(p
     assert (project.root / "gone.py" / "y.tmp").exists()
 
 
-def test_a_failed_try_tells_the_next_one_why_and_leaves_it_all_there(
+def test_a_failed_attempt_tells_the_next_one_why_and_leaves_it_all_there(
     project: Project, agent: Agent, tmp_path: Path
 ) -> None:
     """A signal that is missing, a criterion that is not met, a red verify; then all is well."""
@@ -111,7 +111,7 @@ def test_a_failed_try_tells_the_next_one_why_and_leaves_it_all_there(
     built(project, *words, "--max-iterations", "1", "--verify", "yes 'a line' | head -99; echo RED; false", code=3)
     assert project.iterations("requirement_id", "success") == [("one", False)] * 3
     failed = [line for line in listed(project) if "failed:" in line]
-    assert re.fullmatch(r"  - failed: \d{4}-\d\d-\d\d \d\d:\d\d:\d\d try 1: .*", failed[0]), failed
+    assert re.fullmatch(r"  - failed: \d{4}-\d\d-\d\d \d\d:\d\d:\d\d attempt 1: .*", failed[0]), failed
     told = ("it ended without", "`one.txt` does not", f"exited with 1{' / a line' * 9} / RED")
     for line, reason, prompt in zip(failed, told, [*agent.prompts[1:], ""], strict=True):
         assert reason in line
@@ -158,7 +158,7 @@ def test_what_failed_is_thrown_away_where_that_is_asked_for_but_never_what_is_ig
     assert project.git("show", "--format=", "--name-status").split() == ["D", ".gitignore", "A", "one.txt"]
 
 
-def test_three_failures_or_the_agents_word_block_a_task_and_the_others_go_on(project: Project, agent: Agent) -> None:
+def test_three_failures_or_the_agents_word_block_a_task_and_the_others_continue(project: Project, agent: Agent) -> None:
     """Status, log and whoever is away hear of it; the next cron tick says nothing and starts no agent.
 
     The last subtask has to meet what its task asks for.
@@ -178,13 +178,13 @@ def test_three_failures_or_the_agents_word_block_a_task_and_the_others_go_on(pro
     assert sum("- failed:" in line for line in listed(project)) == 3
     assert "  - blocked: by the agent: which number?" in listed(project)
     assert "part" in run.stdout.splitlines()[-1]
-    given_up = "part is blocked: given up after try 3: File `one.txt` does not exist"
+    given_up = "part is blocked: given up after attempt 3: File `one.txt` does not exist"
     for said in ("Ralph Blocked", given_up, "which number?", "change [!] to [ ] in feature_PROGRESS.md"):
         assert said in mailbox.notices[-1]
     assert subjects(project) == ["plan"]
     status = project.ralph("status", "--json")
     assert (status.code, json.loads(status.stdout)[0]["state"]) == (4, "blocked")
-    assert "part, try 1: " in project.ralph("log", "feature.md").stdout
+    assert "part, attempt 1: " in project.ralph("log", "feature.md").stdout
     assert built(project, code=4).text == ""
     assert len(agent.calls) == 6
     project.progress.write_text(project.progress_text.replace("[!]", "[ ]"))
@@ -194,7 +194,7 @@ def test_three_failures_or_the_agents_word_block_a_task_and_the_others_go_on(pro
     assert marks_of(project) == ["- [x] one", "- [ ] two", "- [x] oth"]
 
 
-def test_what_an_agent_blocked_is_tried_again_after_what_else_can_begin_and_what_a_person_blocked_is_not(
+def test_what_an_agent_blocked_is_tried_again_after_what_else_can_begin_and_what_the_user_blocked_is_not(
     project: Project, agent: Agent
 ) -> None:
     """So is that at which agents failed outright twice in a row."""
@@ -213,7 +213,7 @@ def test_what_an_agent_blocked_is_tried_again_after_what_else_can_begin_and_what
     assert "one is blocked: needs thr first; it said: No table yet." in (project.root / "h.jsonl").read_text()
 
 
-def test_a_try_that_git_does_not_take_or_that_changes_nothing_has_failed(
+def test_an_attempt_that_git_does_not_take_or_that_changes_nothing_has_failed(
     project: Project, agent: Agent, tmp_path: Path
 ) -> None:
     """A person's git holds the lock of the index for a moment. What changes no file needs somebody who checks it."""
@@ -222,14 +222,14 @@ def test_a_try_that_git_does_not_take_or_that_changes_nothing_has_failed(
     executable(tmp_path / "bin" / "git", f'case " $* " in {locked} esac\nexec {git} "$@"')
     wants(project, "- [ ] one: The first\n")
     agent.story(tries(writes("one.txt", "1")), tries(writes("two.txt", "2")), tries(), tries())
-    assert "one, try 1: git add fails: locked" in built(project).text
+    assert "one, attempt 1: git add fails: locked" in built(project).text
     assert files_of(project) == ["one.txt", "two.txt"]
     wants(project, "- [ ] one: The first\n")
     built(project, "--max-iterations", "2", "--verify", "true", code=3)
-    assert "try 1: it changed nothing, and nothing checks it" in project.progress_text
+    assert "attempt 1: it changed nothing, and nothing checks it" in project.progress_text
 
 
-def test_a_list_that_cannot_work_is_told_before_money_is_spent(project: Project, agent: Agent) -> None:
+def test_a_list_that_cannot_work_is_reported_before_money_is_spent(project: Project, agent: Agent) -> None:
     """A circle, a request to nowhere and a criterion for no machine; then one in which nothing can be begun.
 
     A plan iteration that makes a circle has failed.
@@ -379,7 +379,7 @@ def test_a_signal_puts_the_task_down_also_in_the_middle_of_its_checks(project: P
     assert len(server.received) == 1, "no check is begun any more"
 
 
-def test_a_failed_try_climbs_the_ladder_of_models_and_a_new_task_begins_at_its_foot(
+def test_a_failed_attempt_climbs_the_ladder_of_models_and_a_new_task_begins_at_its_foot(
     project: Project, agent: Agent
 ) -> None:
     """Also in the next start, since the task's own lines say it; the last rung is the last."""

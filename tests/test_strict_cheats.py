@@ -89,7 +89,7 @@ def test_what_it_did_is_put_back_after_a_death_and_settings_that_it_wrote_count_
     assert marks_of(project) == ["- [x] one", "- [ ] oth"]
 
 
-def test_the_plans_settings_stay_and_what_a_person_writes_there_does_too(project: Project, agent: Agent) -> None:
+def test_the_plans_settings_stay_and_what_the_user_writes_there_does_too(project: Project, agent: Agent) -> None:
     """Also where git ignores its folder. What lies outside of the project is nobody's to put back."""
     project.does("echo private/ > .gitignore; mkdir private; mv feature.md private")
     plan = project.root / "private" / "feature.md"
@@ -147,7 +147,7 @@ def test_a_death_within_the_commit_leaves_one_commit_of_the_task(
     assert list((project.root / ".git").glob("*.lock")) == []
 
 
-def test_what_a_try_left_that_was_cut_short_is_committed_though_a_later_one_was_restored(
+def test_what_an_attempt_left_that_was_cut_short_is_committed_though_a_later_one_was_restored(
     project: Project, agent: Agent
 ) -> None:
     """And what a person sets between that death and the next keeps no start from working."""

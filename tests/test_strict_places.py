@@ -48,7 +48,7 @@ def test_before_the_first_commit_and_not_at_all_where_git_refuses_to_work(plain_
     assert plain_project.git("status", "--porcelain").splitlines()[0] == "A  staged.txt"
 
 
-def test_a_head_of_nonsense_is_put_back_and_a_repository_made_anew_needs_a_person(
+def test_a_head_of_nonsense_is_put_back_and_a_repository_made_again_needs_the_user(
     project: Project, agent: Agent
 ) -> None:
     wants(project, ONE + OTHER)
@@ -69,7 +69,9 @@ def test_a_head_of_nonsense_is_put_back_and_a_repository_made_anew_needs_a_perso
     assert subjects(project) == ["one: Did it", "oth: Did it", "anew"], "what is in no commit any more is done again"
 
 
-def test_more_new_files_than_a_try_makes_are_not_moved_away_without_a_person(project: Project, agent: Agent) -> None:
+def test_more_new_files_than_an_attempt_makes_are_not_moved_away_without_the_user(
+    project: Project, agent: Agent
+) -> None:
     wants(project, ONE)
     agent.story(tries(runs("mkdir many; cd many; seq 1001 | xargs touch")))
     built(project, "--on-failure", "restore", code=4)
@@ -97,7 +99,7 @@ def test_jj_commits_exactly_what_was_changed(project: Project, agent: Agent, tmp
         tries(),
     )
     run = built(project)
-    assert "one, try 1: Error: refused" in run.text
+    assert "one, attempt 1: Error: refused" in run.text
     assert "put back" not in run.text
     assert project.git("log", "-1", "--format=%s") == "by jj\n"
     _, other, one = [line.split("\0")[3:] for line in (project.home / "asked").read_text().split("\0\n")[:-1]]

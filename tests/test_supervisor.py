@@ -145,7 +145,7 @@ def without(module: str, name: str) -> tuple[str, ...]:
     return (sys.executable, "-P", "-c", breaks)
 
 
-def test_an_error_of_ralphs_own_or_its_supervisors_leaves_nothing_running_and_is_told(
+def test_an_error_of_ralphs_own_or_its_supervisors_leaves_nothing_running_and_is_reported(
     project: Project, agent: Agent, offspring: Offspring
 ) -> None:
     mailbox = Mailbox(project)

@@ -41,7 +41,7 @@ def ralph(*words: str) -> str:
     return shlex.join([*COMMAND, "feature.md", *words])
 
 
-def test_what_a_person_wishes_is_planned_and_built_without_another_question(
+def test_what_the_user_wishes_is_planned_and_built_without_another_question(
     tmux: Tmux, project: Project, talker: Agent
 ) -> None:
     """In a mode that the file names, which gives way to the next, and in one that the person names."""
@@ -57,14 +57,14 @@ def test_what_a_person_wishes_is_planned_and_built_without_another_question(
     eventually(lambda: tmux.rows[-1].startswith("$"))
     tmux.enter("fg")
     tmux.enter("two")
-    tmux.enter("y", after="go on with plan? [y/N]")
+    tmux.enter("y", after="continue with plan? [y/N]")
     assert tmux.exit_code() == 0, tmux.screen
     assert "feature.md is as it was · 2 tasks (+1), 1 ticked · what this cost is not known here" in tmux.screen
     assert "Mode:" not in project.progress_text, "build is next"
     assert len(talker.calls) == 1, "planned"
     tmux.enter(f"clear; RALPH_DELAY=0 RALPH_SLACK_WEBHOOK_URL=http://127.0.0.1:9 {ralph('talk')}")
     tmux.enter("", after="What shall be done?")
-    tmux.enter("y", after="go on with build? [y/N]")
+    tmux.enter("y", after="continue with build? [y/N]")
     assert tmux.exit_code() == 0, tmux.screen
     assert "- [x] two\n\n- [x] one" in project.progress_text
     prompt = (project.outputs / "prompt").read_text()
@@ -95,12 +95,12 @@ def test_a_run_at_work_is_stopped_after_its_iteration_by_who_says_yes_and_nothin
     talker.let("go")
     assert run.wait().code == 3
     tmux.enter("", after="What shall be done?")
-    tmux.enter("", after="go on with build? [y/N]")
+    tmux.enter("", after="continue with build? [y/N]")
     assert ("RALPH_STOP" in project.progress_text) is bool(stop)
     assert (tmux.exit_code(), len(talker.calls)) == (0, 1), tmux.screen
 
 
-def test_without_a_terminal_a_mode_that_is_a_conversation_calls_for_a_person_once(
+def test_without_a_terminal_a_mode_that_is_a_conversation_calls_for_the_user_once(
     project: Project, agent: Agent
 ) -> None:
     """Be it that a start finds it, or that a run comes to it."""
@@ -124,7 +124,7 @@ def test_without_a_terminal_a_mode_that_is_a_conversation_calls_for_a_person_onc
     assert len(later) == 1
 
 
-def test_the_real_claude_asks_what_shall_be_built_and_writes_it_down(project: Project, play: Play, tmux: Tmux) -> None:
+def test_the_real_claude_asks_what_to_build_and_writes_it_down(project: Project, play: Play, tmux: Tmux) -> None:
     about = {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}
     settings = {"hasCompletedOnboarding": True, "theme": "dark", "projects": {str(project.root): about}}
     keys = {"customApiKeyResponses": {"approved": ["dummy"], "rejected": []}}
@@ -136,6 +136,6 @@ def test_the_real_claude_asks_what_shall_be_built_and_writes_it_down(project: Pr
     tmux.enter("Everybody.", after="Who logs in?")
     tmux.enter("", after="Do you want to create login.md?")
     tmux.enter("/exit", after="It is complete.")
-    tmux.enter("n", after="go on with plan? [y/N]")
+    tmux.enter("n", after="continue with plan? [y/N]")
     assert (tmux.exit_code(), spec.read_text()) == (0, "# Login\n"), tmux.screen
-    assert "You find out, with the person" in told(model.requests[0])
+    assert "You find out, with the user" in told(model.requests[0])

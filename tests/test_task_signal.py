@@ -17,7 +17,7 @@ SILENT = (
     "it ended without a <task-done> or <task-blocked> signal that counts: alone on a line, without markup, "
     "with session and id from the prompt"
 )
-FOREIGN = "the signal bears the session of another run; the one that counts stands in the prompt"
+FOREIGN = "the signal bears the session of another run; the one that counts is in the prompt"
 BOTH = "it sent signals that differ, such as <task-done> and <task-blocked>; only one of them can be true"
 ITS_TOKEN = "the signal is for SESSION, and the task was auth-02"
 HEARD = {

@@ -52,7 +52,7 @@ def listed(text: str, name: str = "plan.json") -> str:
     return b"\n".join(imported(text, name).lines()).decode(errors="surrogateescape")
 
 
-def test_each_form_is_told_by_its_shape_and_words_as_words() -> None:
+def test_each_form_is_known_by_its_shape_and_words_as_words() -> None:
     assert (imported(PRD).form, listed(PRD)) == ("prd", LISTED)
     steps = ["Run `grep 'a  b' c`\n- exits with\r\ncode 0"]
     add = {"description": "Login: add it", "done": True, "steps": steps}
@@ -111,16 +111,16 @@ BLOCK = '# P\n\n```json\n[{"title": "x", "passes": false}]\n```\n'
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"tasks": [\n  {"id" 1}\n]}', "r.json: is no JSON that can be read: Expecting ':' delimiter: line 2 "),
-        ("[" * 100_000, "r.json: is no JSON that can be read: "),
-        (f'[{{"id": {"1" * 5000}}}]', "r.json: is no JSON that can be read: "),
+        ('{"tasks": [\n  {"id" 1}\n]}', "r.json: not JSON that can be read: Expecting ':' delimiter: line 2 "),
+        ("[" * 100_000, "r.json: not JSON that can be read: "),
+        (f'[{{"id": {"1" * 5000}}}]', "r.json: not JSON that can be read: "),
         ('{"tasks": [{"id": 1}], "stories": [{"id": 1}]}', "r.json: holds no task list, or several; "),
         (of(id="a b"), "r.json:1: tasks[0].id: must be one word of at most 64 letters, digits, _ . and -"),
         (of(priority="soon"), "r.json:1: tasks[0].priority: must be a whole number, "),
         (of(steps=[7.5, {}]), "r.json:1: tasks[0].steps: must be a list of what has to hold"),
         (of(subtasks=[7]), "r.json:1: tasks[0].subtasks: must be a list of tasks"),
         (BLOCK.replace("false", '"no"'), "p.md:4: [0].passes: must be true, false, pending, in_progress, "),
-        (BLOCK.replace("}", ""), "p.md: is no JSON that can be read: Expecting ',' delimiter: line 4 "),
+        (BLOCK.replace("}", ""), "p.md: not JSON that can be read: Expecting ',' delimiter: line 4 "),
         (BLOCK * 2, "p.md:3, p.md:8: are several task lists in JSON; leave one; "),
         ('```json ralph\n{"name": "shop"}\n```\n', "p.md:1: holds no task list, or several; "),
     ],
@@ -131,7 +131,7 @@ def test_what_is_wrong_is_named_with_its_line_and_path(text: str, message: str) 
     assert (raised.value.exit_code, raised.value.message[: len(message)]) == (2, message)
 
 
-def test_a_plan_in_json_costs_nothing_while_it_is_wrong_is_never_written_to_and_what_is_added_is_told(
+def test_a_plan_in_json_costs_nothing_while_it_is_wrong_is_never_written_to_and_what_is_added_is_reported(
     project: Project, agent: Agent
 ) -> None:
     one = {"id": "one", "requirement": "one.txt exists", "status": "pending", "mine": 1}
@@ -143,8 +143,8 @@ def test_a_plan_in_json_costs_nothing_while_it_is_wrong_is_never_written_to_and_
     broken = project.ralph(*build)
     assert (broken.code, (project.root / "r_PROGRESS.md").exists()) == (2, False)
     assert broken.stderr.splitlines() == [
-        "ralph: r.json:1: requirements[0]: has no description; say what shall be built",
-        "ralph: r.json: line 1: one comes after zz, which is no task",
+        "ralph: r.json:1: requirements[0]: has no description; say what to build",
+        "ralph: r.json: line 1: one comes after zz, which is not a task",
     ]
     plan.write_text(json.dumps({"requirements": [one]}))
     agent.story(tries(), tries(writes("one.txt", "1")))
@@ -155,10 +155,10 @@ def test_a_plan_in_json_costs_nothing_while_it_is_wrong_is_never_written_to_and_
     plan.write_text(text)
     for file in ("link.json", "r_PROGRESS.md", "."):
         run = project.ralph(*build, "--history", file)
-        assert (run.code, "a file of its own such as tries.jsonl" in run.stderr) == (2, True), run.text
+        assert (run.code, "a file of its own such as attempts.jsonl" in run.stderr) == (2, True), run.text
     second = project.ralph(*build)
     assert second.code == 0, second.text
-    told = "2 tasks of r.json not in the Task List, and so not built: two, c; write there what shall be built"
+    told = "2 tasks of r.json not in the Task List, and so not built: two, c; describe there what to build"
     assert told in second.stderr
     assert "`- [ ] two: …`" in project.ralph_tty("r.json", "build", "--strict").stdout
     assert plan.read_text() == text

@@ -30,7 +30,7 @@ IN_PROGRESS
   ```
   - priority:\xc2\xa01
   - verify:\xc2\xa0File `x.py` exists
-  - failed: 2026-11-21 03:12:05 try 1: no
+  - failed: 2026-11-21 03:12:05 attempt 1: no
   - blocked: nobody knows
   - [ ] sub: Part
 \t\t- verify: File `y.py` exists
@@ -54,12 +54,15 @@ def of(text: str) -> tuple[Task, ...]:
     return tasks.read_tasks(f"# Tasks\n{listed}\n".encode())
 
 
-def test_a_task_is_read_with_what_is_nested_below_it_and_ids_may_stand_in_stars_and_backticks() -> None:
+def test_a_task_is_read_with_what_is_nested_below_it_and_ids_may_be_in_stars_and_backticks() -> None:
     one, two, sub, *others = tasks.read_tasks(LIST)
     assert (two.id, two.text, two.mark, two.number) == ("auth-02", "Two", "~", 14)
     assert (two.after, two.priority, two.tries) == (["auth-01", "db-01"], 1, 1)
     assert two.note_values("verify") == ["Run `pytest` - exits with code 0", "File `x.py` exists"]
-    assert two.note_values("failed") + two.note_values("blocked") == ["2026-11-21 03:12:05 try 1: no", "nobody knows"]
+    assert two.note_values("failed") + two.note_values("blocked") == [
+        "2026-11-21 03:12:05 attempt 1: no",
+        "nobody knows",
+    ]
     assert (sub.id, sub.mark, sub.note_values("verify"), sub.above) == ("sub", " ", ["File `y.py` exists"], (two,))
     listed = [(task.id, task.mark, task.text) for task in (one, *others)]
     nameless = ("", " ", "No id: here, for it is two words")
@@ -105,8 +108,10 @@ EDITED = b"# Tasks\r\n\r\n* [ ] a: one \t\r\n  goes on\r\n* [~] b: \xe9\r\n\t- v
 def test_each_edit_changes_its_lines_and_no_other_byte() -> None:
     assert edits.with_mark(EDITED, " ", "c", "b") == EDITED.replace(b"[!]", b"[ ]").replace(b"[~]", b"[ ]")
     assert edits.put_down(EDITED) == EDITED.replace(b"[~]", b"[ ]")
-    failed = re.sub(rb"failed: [-0-9 :]{19} try", b"failed: now try", edits.with_failure(EDITED, "b", "exit\n1"))
-    added = b"\t- verify: x\r\n\t- failed: now try 1: exit / 1\r\n"
+    failed = re.sub(
+        rb"failed: [-0-9 :]{19} attempt", b"failed: now attempt", edits.with_failure(EDITED, "b", "exit\n1")
+    )
+    added = b"\t- verify: x\r\n\t- failed: now attempt 1: exit / 1\r\n"
     assert failed == EDITED.replace(b"\t- verify: x\r\n", added).replace(b"[~]", b"[ ]")
     assert b"  goes on\r\n  - failed: " in edits.with_failure(EDITED, "a", "no")
     assert b"c: three\r\n\t  - failed: " in edits.with_failure(EDITED, "c", "no")
@@ -134,9 +139,10 @@ def test_each_edit_changes_its_lines_and_no_other_byte() -> None:
 # What holds for every list.
 
 nested = st.sampled_from(
-    b"  - verify: x|  - after: a|    - priority: 2|\t- failed: now try 2: no|- blocked: no|  - [ ] b: sub|\t- [!] sub"
-    b"|- [ ] a: one|- [~] a: again|  - [x] `c`: x|  goes on|  ```|- [ ] The Same|- [ ] the same|1. [ ] 2nd|# Tasks"
-    b"|- [ ] !|RALPH_DONE|## Notes|Verified: x|```|~~~|- more|> quoted|caf\xe9|\r|\xef\xbb\xbf- [ ] c: x".split(b"|")
+    b"  - verify: x|  - after: a|    - priority: 2|\t- failed: now attempt 2: no|- blocked: no|  - [ ] b: sub"
+    b"|\t- [!] sub|- [ ] a: one|- [~] a: again|  - [x] `c`: x|  goes on|  ```|- [ ] The Same|- [ ] the same"
+    b"|1. [ ] 2nd|# Tasks|- [ ] !|RALPH_DONE|## Notes|Verified: x|```|~~~"
+    b"|- more|> quoted|caf\xe9|\r|\xef\xbb\xbf- [ ] c: x".split(b"|")
 )
 lists = st.lists(nested, max_size=16).map(lambda lines: b"# Tasks\n" + b"\n".join(lines))
 ids = st.sampled_from(["a", "b", "c", "the_same", "nobody"])

@@ -21,7 +21,7 @@ def waits(project: Project) -> list[float]:
     return [line["planned_s"] for line in project.journal() if line["event"] == "wait"]
 
 
-def test_a_limit_is_no_iteration_and_no_failure_and_is_asked_about_less_and_less_unless_there_is_no_time_for_it(
+def test_a_limit_is_neither_an_iteration_nor_a_failure_and_is_asked_about_less_and_less_unless_there_is_no_time_for_it(
     project: Project, agent: Agent
 ) -> None:
     """Who does not want to wait is told when to come back."""
@@ -52,7 +52,7 @@ CLOCKS = {"the machine slept": (6, 6, 6), "the clock was set forward": (6, 0, 0)
 
 
 @pytest.mark.parametrize(("wall", "running", "waited"), CLOCKS.values(), ids=CLOCKS)
-def test_a_wait_is_never_longer_than_was_said(
+def test_a_wait_is_never_longer_than_announced(
     project: Project, agent: Agent, wall: int, running: int, waited: int
 ) -> None:
     agent.story(at_limit(resets_in_s=5 * HOUR_S), DONE)
@@ -127,7 +127,7 @@ TROUBLES = (
 )
 
 
-def test_trouble_is_no_iteration_and_no_failure_and_after_three_hours_of_it_the_next_start_tries_again(
+def test_trouble_is_neither_an_iteration_nor_a_failure_and_after_three_hours_of_it_the_next_run_tries_again(
     project: Project, agent: Agent
 ) -> None:
     """Nor does it last until the end of a limit that is reached."""

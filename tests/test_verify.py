@@ -23,7 +23,7 @@ def count(project: Project) -> int:
     return (project.home / "count").read_text().count("run")
 
 
-def test_what_fails_is_taken_back_with_why_and_what_passes_is_done_and_the_next_start_believes_it(
+def test_what_fails_is_taken_back_with_why_and_what_holds_is_done_and_the_next_run_believes_it(
     project: Project, agent: Agent, offspring: Offspring
 ) -> None:
     """A person's word, too; and the command knows no secret, has nothing to read, and leaves nothing running."""
@@ -70,7 +70,7 @@ def test_it_is_ended_with_all_it_started_when_its_time_is_over(
     assert not (project.root / ".git" / "index.lock").exists(), "else the next iteration cannot commit"
 
 
-def test_a_signal_in_the_middle_leaves_the_claim_for_the_next_start_which_verifies_it_once(
+def test_a_signal_in_the_middle_leaves_the_claim_for_the_next_run_which_verifies_it_once(
     project: Project, agent: Agent, offspring: Offspring
 ) -> None:
     """That it is verified is ralph's word alone."""
@@ -95,7 +95,7 @@ def test_a_signal_in_the_middle_leaves_the_claim_for_the_next_start_which_verifi
     assert (project.build().code, len(agent.calls), "Verified: " in project.progress_text) == (0, 2, False)
 
 
-def test_what_a_person_asks_for_while_it_runs_keeps_the_run_going(project: Project, agent: Agent) -> None:
+def test_what_the_user_asks_for_while_it_runs_keeps_the_run_going(project: Project, agent: Agent) -> None:
     project.has_tasks("one")
     agent.story(CLAIM, CLAIM, CLAIM)
     adds = r"sed -i 's/^- \[x\] one/&\n- [ ] two/' feature_PROGRESS.md"
@@ -138,7 +138,7 @@ def test_whatever_it_prints_is_quoted_and_means_nothing(project: Project, agent:
     assert project.progress_text.endswith("\n```\nan open fence\nmine\nmine\n")
 
 
-def test_what_it_leaves_is_no_progress_of_an_agent_that_does_nothing(project: Project, agent: Agent) -> None:
+def test_what_it_leaves_is_not_progress_of_an_agent_that_does_nothing(project: Project, agent: Agent) -> None:
     """It claims and does nothing in turns, while each check leaves a new file behind."""
     project.has_tasks("x one")
     agent.story(*[step(writes_done=True), step()] * 4)

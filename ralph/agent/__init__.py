@@ -1,1 +1,1 @@
-"""The agent: what command it is, what it prints, and what came of a turn."""
+"""The agent: what command it is, what it prints, and how a turn ended."""

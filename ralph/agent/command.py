@@ -1,4 +1,4 @@
-"""Agents: files that say what command one is, how it is told what, and what its errors mean; and what it may know."""
+"""Agents: files that say what command one is, how it takes settings, what its errors mean; and what it may know."""
 
 import os
 import re
@@ -49,9 +49,9 @@ class Agent(NamedTuple):
     prompt: Sequence[str] = ()
     """Gives it the prompt: {} is the text, {file} a file that holds it; none where its standard input has it."""
     talk: Sequence[str] = ()
-    """Lets a person talk to it, {} being what it is told first; none where that cannot be."""
+    """Lets a user talk to it, {} being its first prompt; none where that cannot be."""
     flags: Mapping[str, Sequence[str]] = {}
-    """How it is told a setting; one that is missing here it cannot be told."""
+    """How to pass it a setting; it has no way to take one that is missing here."""
     env: Mapping[str, str] = {}
     """What its environment has that of others has not."""
     mcp_env: Mapping[str, str] = {}
@@ -64,14 +64,14 @@ class Agent(NamedTuple):
     """The command that installs it."""
     errors: Sequence[Rule] = ()
     arguments: Sequence[str] = ()
-    """A person's, which stand last."""
+    """The user's, which come last."""
     rung: int = 0
     """Of a ladder of models."""
 
     def command_line(
         self, settings: Settings, prompt: str, *, file: str = "", budget_usd: float | None = None, mcp: str = ""
     ) -> list[str]:
-        """Its command line for one iteration, or in a mode that is a conversation for a person who talks to it.
+        """Its command line for one iteration, or in a mode that is a conversation for the user.
 
         `file` holds the prompt, and `mcp` says, in JSON, which server of tools it gets.
         """
@@ -104,7 +104,7 @@ class Agent(NamedTuple):
         return [*words, *self.arguments, *(word.replace("{file}", file).replace("{}", prompt) for word in given)]
 
     def tools(self, settings: Settings) -> Sequence[str] | None:
-        """The tools that it has, where it can be told so; None for all."""
+        """The tools that it has, if it takes such a list; None for all."""
         if not settings.tools or "tools" not in self.flags:
             return None
         first, *others = settings.tools
@@ -144,7 +144,7 @@ def check_there(agents: Sequence[Agent], settings: Settings) -> None:
 def choose_agents(settings: Settings, arguments: Sequence[str] = ()) -> list[Agent]:
     """The agents of a run; each but the first works while those before it are at their limit.
 
-    Raises RalphError for what one of them shall do and cannot; that is remarked where only a template asks for it, or
+    Raises RalphError for what one of them cannot do; that is remarked where only a template asks for it, or
     where they are a mode's own.
     """
     program, *more = settings.agent
@@ -171,7 +171,7 @@ def choose_agents(settings: Settings, arguments: Sequence[str] = ()) -> list[Age
 def _find_agent(words: list[str]) -> Agent:
     """The agent of a file that this names, else one that is only known to read a prompt on its standard input.
 
-    `claude` with a path, or with words of a person's behind it, is claude, as ever.
+    `claude` with a path, or followed by the user's words, is claude, as ever.
     """
     name = words[0].rpartition("/")[2]
     for folder in (Path.home() / ".ralph" / "agents", _OURS):
@@ -195,12 +195,12 @@ def _load_agent_file(path: Path) -> Agent:
         if not agent.command or not all(are_words):
             raise TypeError("a command is a list of words")  # noqa: TRY301 - as what Python says of the others
     except (OSError, ValueError, TypeError, AttributeError, LookupError, re.error) as error:
-        raise RalphError(f"{path}: is no agent file: {error}") from error
+        raise RalphError(f"{path}: not an agent file: {error}") from error
     return agent
 
 
 def agent_environment(*, run: str, tmux: str) -> dict[str, str]:
-    """What the agent gets of the environment: no secrets of ralph's, no tmux of the person's, and its mark.
+    """What the agent gets of the environment: no secrets of ralph's, not the user's tmux, and its mark.
 
     A background `git gc` would outlive the iteration, so git does that in the foreground.
     """

@@ -104,7 +104,7 @@ def gemini(event: Event, seen: Event) -> Iterator[Event]:
 
 
 def opencode(event: Event, seen: Event) -> Iterator[Event]:
-    """`opencode run --format json`: steps, each with what it cost; a tool is told when it is over."""
+    """`opencode run --format json`: steps, each with what it cost; a tool is reported when it is over."""
     kind, part = event["type"], event.get("part", {})
     tokens = seen.setdefault("tokens", Counter[str]())
     if kind == "text":

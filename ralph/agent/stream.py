@@ -25,9 +25,9 @@ _REFUSAL_LINES = 3
 _WINDOW, _LARGE_WINDOW = 200_000, 1_000_000
 """Tokens that a model's context takes, as long as no result has said it."""
 _RESET_AT_MOST_S = 8 * 86_400
-"""The longest limit is one of seven days; what lies beyond is no reset time."""
+"""The longest limit is one of seven days; what lies beyond is not a reset time."""
 _PROPOSAL = "ralph_mark_task_"
-"""In the names of tools that say what came of a task; claude puts the name of their server in front."""
+"""In the names of tools that say how a task ended; claude puts the name of their server in front."""
 _ENDED_BY_RALPH = {
     Outcome.HUNG: "it was silent for longer than idle-timeout",
     Outcome.TROUBLE: "it got no answer for longer than idle-timeout, however often it asked",
@@ -37,7 +37,7 @@ _ENDED_BY_RALPH = {
     Outcome.TOO_LONG: "it printed more than ralph records of one iteration",
 }
 _BOUNDS = {"error_max_turns": Outcome.OUT_OF_TURNS, "error_max_budget_usd": Outcome.OUT_OF_BUDGET}
-"""Results with which the agent ends itself, because it was told to."""
+"""Results with which the agent ends itself, at its limits."""
 _READ = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 _TOKENS = {
     "input": "inputTokens",
@@ -50,7 +50,7 @@ _TOKENS = {
 class Stream:
     """Reads an agent's output as it comes: JSON events of the real one, or any other text.
 
-    `show` gets each event when it is noted here, in which what came of a tool has the `call`, and `tell` each line of
+    `show` gets each event when it is noted here, in which the result of a tool has the `call`, and `tell` each line of
     text. `windows` has the context windows of models as results have told them, and learns.
     """
 
@@ -67,7 +67,7 @@ class Stream:
         self.is_over = False
         """It is ended from outside: of what the real one still prints only the cost counts."""
         self.edited = dict[str, None]()
-        """The files that its tools were told to write."""
+        """The files that its tools were asked to write."""
         self.words = ""
         """What it said last, before it was ended."""
         self._speaks: Callable[[Event, Event], Iterator[Event]] | None = None
@@ -108,7 +108,7 @@ class Stream:
     def has_enough(self, most: float | None) -> bool:
         """Whether more than this part of the context is used, and nothing is lost when the agent is interrupted now.
 
-        No tool runs, and its answer begins to call one, so it wants to go on. The real one does not report its cost
+        No tool runs, and its answer begins to call one, so it wants to continue. The real one does not report its cost
         when it is interrupted while it waits for an answer's first byte (measured).
         """
         is_full = most is not None and (self.so_far.context or 0.0) > most
@@ -232,7 +232,7 @@ def content_blocks(event: Event) -> list[Event]:
 
 
 def drop_parts(transcript: Path) -> None:
-    """Takes the parts of messages out of a transcript: what they say stands there whole.
+    """Takes the parts of messages out of a transcript: what they say is there in full.
 
     claude prints each answer a second time so, where it was asked to (measured: 9 to 21 times as many bytes). Whoever
     has the file open keeps reading the old one. Leaves it alone when the disk is full.

@@ -1,4 +1,4 @@
-"""A turn: what came of running the agent once."""
+"""A turn: the result of running the agent once."""
 
 import re
 from collections.abc import Mapping
@@ -24,17 +24,17 @@ class Outcome(Enum):
     """The account's; it ends by itself."""
     TROUBLE = "trouble outside"
     """Of the network or the server; it passes."""
-    HOPELESS = "cannot mend itself"
+    HOPELESS = "cannot recover"
     INTERRUPTED = "interrupted"
 
 
 @dataclass(kw_only=True, eq=False)
 class Turn:
-    """What came of running the agent once; filled while it runs."""
+    """The result of running the agent once; filled while it runs."""
 
     outcome: Outcome = Outcome.OK
     why: str = ""
-    """What went wrong, for a person, with the remedy where there is one."""
+    """What went wrong, for the user, with the remedy if one is known."""
     final_words: str = ""
     """The agent's last words."""
     handover: str = ""
@@ -54,7 +54,7 @@ class Turn:
     others: bool = False
     """Another agent is not at its limit, and can work meanwhile."""
     proposal: Mapping[str, Any] | None = None
-    """Its last call of a tool of `ralph mcp` that says what came of a task, as the stream tells it."""
+    """Its last call of a tool of `ralph mcp` that says how a task ended, as the stream tells it."""
     left_over: tuple[str, ...] = ()
     took_s: float = 0.0
 

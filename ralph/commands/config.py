@@ -30,7 +30,7 @@ _SEEN = (
     ("Cargo.toml", "", "cargo test"),
     ("pom.xml", "", "mvn -q test"),
 )
-"""Files, what stands in the first, and the command that then verifies the project, if none before it does."""
+"""Files, the content of the first, and the command that then verifies the project, if none before it does."""
 _WORTH = ["strict", "max_time", "max_cost", "model", "effort", "roles", "only", "deny", "auto_commit"]
 
 
@@ -104,7 +104,7 @@ def keep(values: Mapping[str, str]) -> None:
     real = Path(os.path.realpath(path))  # dotenv would put a file in the place of a link
     present = {one.variable: one.text for one in sources.in_file(path, Source.HOME_FILE)}
     if "" in present:
-        raise RalphError(present[""], fix="mend that first; nothing was changed")
+        raise RalphError(present[""], fix="fix that first; nothing was changed")
     if any(set(text) & set("\\\r\n\0") for text in values.values()):  # not every python-dotenv reads it back
         raise RalphError("a value must be a single line, without a backslash")
     try:

@@ -36,7 +36,7 @@ class _Check(NamedTuple):
     """One thing that was looked at."""
 
     level: str
-    """`ok`; `warning`, which deserves a word; `bad`, which needs mending before a run."""
+    """`ok`; `warning`, which deserves a word; `bad`, which needs fixing before a run."""
     said: str
     """What was found."""
     fix: str = ""
@@ -56,7 +56,7 @@ class _Doctor:
         """None where the settings are wrong."""
 
     def check_settings(self) -> Iterator[_Check]:
-        """What was said, and where; what ends a run. Raises RalphError with all that is wrong."""
+        """What is set, and where; what ends a run. Raises RalphError with all that is wrong."""
         self.settings = settings = sources.settings_everywhere(Path(self.asked.plan), self.asked.given, self.asked.mode)
         self.agents = agent.choose_agents(settings, self.asked.agent_arguments)
         for setting in ON_COMMAND_LINE:
@@ -124,7 +124,7 @@ class _Doctor:
         """Whether the agent can commit there, and what else it would commit."""
         tree = lock.working_tree(Path.cwd())
         if not (tree / ".git").exists():
-            yield warning(f"{tree} is no repository: nothing can be committed, or undone", "git init, and commit")
+            yield warning(f"{tree} is not a repository: nothing can be committed, or undone", "git init, and commit")
             return
         done = changes.run_git("status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", cwd=tree)
         if done.code:
@@ -187,7 +187,7 @@ def _unknown_word(command: str) -> str:
 
 
 def _shown(one: Given) -> str:
-    """What was said, but for an address that may let others in."""
+    """What is set, without an address that may let others in."""
     return "***" if one.variable == "RALPH_HEARTBEAT_URL" else one.text
 
 
@@ -213,7 +213,7 @@ _MARKS = {"ok": ("ok  ", "✓", "32"), "warning": ("warn", "!", "33"), "bad": ("
 
 
 def doctor(asked: Asked) -> int:
-    """Looks at everything and says what it saw, what needs mending last; 1 when something does, else 0.
+    """Looks at everything and says what it saw, what needs fixing last; 1 when something does, else 0.
 
     Of a subject that is in order it says one thing, unless all is wanted.
     """

@@ -19,13 +19,13 @@ from ralph.words import format_moment, plain
 
 _IDLE = "\N{EN DASH}"
 _LOOK_S = 1.0
-"""Seconds between two looks at what is new, and at whether the run goes on, which takes its lock for an instant."""
+"""Seconds between two looks at what is new, and at whether the run continues, which takes its lock for an instant."""
 
 
 def print_log(  # noqa: PLR0913 - what can be asked for
     word: str | None, *, number: str | None, what: str | None, follow: bool, verbose: bool, progress_file: str | None
 ) -> int:
-    """Prints the log of a plan, or what came of one iteration; 0. Raises RalphError when there is no such."""
+    """Prints the log of a plan, or the result of one iteration; 0. Raises RalphError when there is no such."""
     if number is None and word and re.fullmatch(r"last|\d+", word):
         word, number = None, word  # the only plan of the folder need not be named
     plan = plans.find_plan(word, progress_file)
@@ -60,7 +60,7 @@ def _list(records: Sequence[Record]) -> None:
 
 
 def _show(plan: Plan, row: Record, what: str | None, records: Sequence[Record], *, verbose: bool) -> int:
-    """One iteration as it was seen, or what it committed, printed or was told."""
+    """One iteration as it was seen, or what it committed, printed or got as its prompt."""
     if what == "diff":
         if not row.commits:
             raise RalphError(f"iteration {row.iteration} committed nothing", 1)

@@ -67,7 +67,7 @@ def _written_down(state: State, tool: Callable[..., Answer]) -> Callable[..., An
             about: Answer = {"tool": f"ralph_{tool.__name__}", "arguments": arguments, "success": not wrong, "run": ""}
             if begun := state.unjudged_iteration():  # or still at work
                 about |= {"run": begun.run, "mode": begun.mode, "iteration": begun.iteration}
-            with contextlib.suppress(OSError):  # a full disk is said where it matters
+            with contextlib.suppress(OSError):  # a full disk is reported where it matters
                 journal.append_line(
                     state.journal, journal.journal_line(journal.TOOL, time.time(), message=wrong, **about)
                 )
@@ -228,7 +228,7 @@ class Tools:
 
 def _one_line(message: str) -> str:
     if not (line := " ".join(plain(message).split())):
-        raise RalphError("nothing is said there")
+        raise RalphError("there is no text")
     return line
 
 

@@ -102,11 +102,11 @@ class Standing(NamedTuple):
     """`new`, `planned`, `running`, `waiting`, `stopped`, `blocked`, `done`; `unchecked` when done is a claim."""
     why: str = ""
     next_move: str = ""
-    """What a person can do so that it goes on, where a start alone does not."""
+    """What the user can do to continue, if another run alone does not."""
 
     @property
     def exit_code(self) -> int:
-        """As a run's: 0 done, 3 work remains, 4 a person is needed."""
+        """As a run's: 0 done, 3 work remains, 4 it needs you."""
         return {"done": 0, "blocked": 4}.get(self.state, 3)
 
 
@@ -167,7 +167,7 @@ def _at_rest(plan: Plan, now: Progress | None, last: Record | None, begun: Unjud
         settings = sources.settings_everywhere(plan.path)
     stop = stop_reason(now, Tally(), settings)
     if now.done and (begun or not stop):
-        return Standing("unchecked", "the next start checks RALPH_DONE")
+        return Standing("unchecked", "the next run checks RALPH_DONE")
     if stop:
         state = {Reason.DONE: "done", Reason.BLOCKED: "blocked"}.get(stop.reason, "stopped")
         return Standing(state, stop.why, stop.next_move(plan.progress_path.name))

@@ -62,7 +62,7 @@ def find_start(asked: Asked) -> PreparedStart:
     plan = Path(asked.plan)
     text = files.read_or_empty(plan)
     if not text and files.is_file(plan):
-        raise RalphError(f"{plan}: has nothing in it that can be read", fix="write there what shall be done")
+        raise RalphError(f"{plan}: has nothing in it that can be read", fix="describe in it what you want")
     if not text:
         meant = options.suggest_command(asked.plan, asked.mode)
         raise RalphError(f"{plan}: No such file", fix=meant or "name the plan first")

@@ -17,7 +17,7 @@ _WHY_COLUMNS = 50
 
 
 def print_status(word: str | None, *, progress_file: str | None, as_json: bool) -> int:
-    """Prints how it stands; the exit code says it too: 0 done, 3 work remains, 4 a person is needed.
+    """Prints how it stands; the exit code says it too: 0 done, 3 work remains, 4 it needs you.
 
     Of several plans it is that of the one that needs most.
     """

@@ -1,4 +1,4 @@
-"""A conversation: a person and the agent in this terminal, about a plan. Then the work goes on and asks nothing."""
+"""A conversation: the user and the agent in this terminal, about a plan. Then the work continues and asks nothing."""
 
 import contextlib
 import os
@@ -26,7 +26,7 @@ from ralph.words import plain, plural
 
 
 def talk(start: PreparedStart, state: State) -> Asked | None:
-    """What to start once the conversation is over; None when nothing shall be. Raises RalphError where nobody is."""
+    """What to start once the conversation is over; None when nothing is. Raises RalphError where nobody is."""
     file = ProgressFile(start.progress_path, state)
     if start.rehearsal:
         raise RalphError(f"{start.mode} is a conversation, which cannot be rehearsed", fix="name another mode")
@@ -40,7 +40,7 @@ def talk(start: PreparedStart, state: State) -> Asked | None:
         os.close(held_lock.fd)
     print(plain(f"ralph: {changed} · what this cost is not known here"))
     mode = start.settings.following or "build"
-    if not _says_yes(f"go on with {mode}?"):
+    if not _says_yes(f"continue with {mode}?"):
         return None
     if start.said_mode == start.mode:
         file.edit(progress.with_mode, mode)
@@ -48,7 +48,7 @@ def talk(start: PreparedStart, state: State) -> Asked | None:
 
 
 def _call(start: PreparedStart, state: State) -> None:
-    """Ends this start; with a notice, once, where it is the progress file that wants a conversation."""
+    """Ends this run; with a notice, once, where it is the progress file that wants a conversation."""
     fix = f"start ralph {shlex.quote(str(start.asked.plan))} {start.mode} in a terminal"
     wanted = RalphError(f"{start.name}: {start.mode} is a conversation", 4, fix=fix)
     wanted_before = state.load_note(WantedConversation)
@@ -63,7 +63,7 @@ def _call(start: PreparedStart, state: State) -> None:
 
 
 def _lock(start: PreparedStart, file: ProgressFile) -> Lock:
-    """The tree for itself; a run that works on the plan is stopped after its iteration, if the person wants that."""
+    """The tree for itself; a run that works on the plan is stopped after its iteration, if the user wants that."""
     tree = lock.working_tree(Path.cwd())
     try:
         return lock.acquire_lock(tree)

@@ -17,7 +17,7 @@ def make_controller(run: Run) -> Controller:
 
     watching = guard.Guard(run)
     commits = settings.strict and settings.auto_commit
-    if commits and (start.strict or start.asked.mode == "all") and not run.current.transcript:  # a night goes on
+    if commits and (start.strict or start.asked.mode == "all") and not run.current.transcript:  # a night continues
         watching.check_can_commit()
     if start.strict and run.supervisors:
         from ralph.parallel.coordinator import ParallelController  # noqa: PLC0415 - 20 ms that only --jobs pays
@@ -31,7 +31,7 @@ def make_controller(run: Run) -> Controller:
 
 
 def recover(run: Run, held_lock: Lock) -> None:
-    """Puts right what a dead run left. Raises RalphError where a person has to decide."""
+    """Puts right what a dead run left. Raises RalphError where the user has to decide."""
     from ralph.strict import recovery  # noqa: PLC0415 - 20 ms, after a death alone
 
     recovery.recover(run, held_lock)

@@ -44,7 +44,7 @@ def run_git(
     stdin: bytes = b"",
     timeout_s: float = _TIMEOUT_S,
 ) -> Finished:
-    """What came of git, here or there; 127 where there is none.
+    """The result of git, here or there; 127 where there is none.
 
     It takes no lock it could do without: the agent may be in the middle of something. It asks no program which files
     changed, fetches nothing, and takes no folder for a repository that only looks like one.
@@ -141,7 +141,7 @@ def _version(top: Path, name: str) -> object:
 
 
 def _content(path: str) -> object:
-    """What tells one content of a file, and its rights, from another; None where that takes too long, or is no file."""
+    """What distinguishes a file's content and permissions; None where that takes too long, or is not a file."""
     with contextlib.suppress(OSError):
         found = os.lstat(path)
         if stat.S_ISREG(found.st_mode) and found.st_size <= _HASHED_BYTES:
@@ -154,7 +154,7 @@ def commits_between(git: Callable[..., Finished], old: str, new: str) -> tuple[C
     """How many commits lead from the old one, empty before the first, to the new; their lines, and their files."""
     asked = ("diff", "--numstat", "-z", "--no-renames", "--no-ext-diff", old or _EMPTY_TREE, new)
     rows = [row.split("\t", 2) for row in names_in(git(*asked).stdout)]
-    added, removed = (sum(int(row[at]) for row in rows if row[at] != "-") for at in (0, 1))  # it stands for no text
+    added, removed = (sum(int(row[at]) for row in rows if row[at] != "-") for at in (0, 1))  # that marks a binary file
     count = int(git("rev-list", "--count", f"{old}..{new}" if old else new).stdout or 0)
     return Commits(count=count, added=added, removed=removed, head=new, base=old), [row[2] for row in rows]
 
@@ -222,7 +222,7 @@ class Changes:
         self._seen = seen or _everything(self._tree)
 
     def begin_look(self) -> None:
-        """An iteration begins, of which the changes shall be known; it may leave git's locks behind."""
+        """An iteration begins, of which the changes are to be known; it may leave git's locks behind."""
         if self.disturbed:
             self.take_changes()
         until = time.monotonic() + _FIRST_READ_S

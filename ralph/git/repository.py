@@ -171,7 +171,7 @@ class Repository(Git):
         if not was_nonsense and now == (branch, commit) and not begun:
             return None
         if commit and self._call("cat-file", "-e", commit).code:
-            what = f"{self.git_dir} lacks the commit {commit[:10]}, at which HEAD was: somebody made it anew"
+            what = f"{self.git_dir} lacks the commit {commit[:10]}, at which HEAD was: somebody made it again"
             raise RalphError(f"{what}; bring the old one back, or keep this one", 4)
         kept, count = "", 0
         for one in (self.ask("rev-parse", "--verify", "--quiet", branch or "HEAD"), now[1]):
@@ -197,14 +197,14 @@ class Repository(Git):
         return True
 
     def _entries(self, index: Path) -> dict[str, str]:
-        """What stands in an index, by name and stage; that git only looked at files changes nothing in it."""
+        """What is in an index, by name and stage; that git only looked at files changes nothing in it."""
         if not files.read_or_empty(index):
             return {}
         listed = Git(self.root, {**self._env, "GIT_INDEX_FILE": str(index)}).list_names("ls-files", "--stage", "-z")
         return {row[row.index("\t") - 1 :]: row for row in listed}  # `100644 OBJECT STAGE`, a tab, the name
 
     def put_entries_back(self, seen: Path) -> None:
-        """The index is what it was, but for what somebody has staged since it was the one at `seen`."""
+        """The index is what it was, except what somebody has staged since it was the one at `seen`."""
         before, after, now = map(self._entries, (self.index_copy, seen, self._index))
         if after == now:
             self.put_index_back()
@@ -239,7 +239,7 @@ class Repository(Git):
     ) -> tuple[Commits, str, list[str]]:
         """Commits these files as they are now, and nothing else: what was committed, why not, and what was left out.
 
-        What a person has staged of other files stays staged. What git ignores and does not track is left out. `run`
+        What the user has staged of other files stays staged. What git ignores and does not track is left out. `run`
         runs git with the project's hooks; names come by standard input, since a sandbox may hide files of ours.
         """
         before = self.read_head()[1]
@@ -257,7 +257,7 @@ class Repository(Git):
         left_out = sorted(there - known)
         if not known:
             return Commits(), "", left_out
-        # as a person's own `git commit`, but that nobody is asked, and that the folder of hooks is as it was
+        # as the user's own `git commit`, but that nobody is asked, and that the folder of hooks is as it was
         pinned = ("-c", f"core.hooksPath={self.hooks}", "-c", "maintenance.auto=false")
         how = ("--only", "--quiet", "--cleanup=whitespace", "--message", message.replace("\0", ""))
         failed = run(["git", "-C", str(self.root), *pinned, "commit", *how, *NAMED], literal_pathspecs(known))
@@ -315,7 +315,7 @@ def jj_commit(root: Path, names: Iterable[str], message: str) -> str:
 
 
 def existing_files(root: Path, names: Iterable[str]) -> dict[str, os.stat_result]:
-    """What stands in a tree under these names; what is missing, or lies beyond a link, is left out."""
+    """What is in a tree under these names; what is missing, or lies beyond a link, is left out."""
     real, found = functools.cache(os.path.realpath), {}
     for name in names:
         path = f"{root}/{name}"

@@ -1,8 +1,8 @@
 """git's settings around whatever an agent may have written: no git runs by settings that it changed.
 
-Every file is compared that git reads and an agent may write: those of the repository, the person's own, and what they
+Every file is compared that git reads and an agent may write: those of the repository, the user's own, and what they
 include. That takes no process; only where their bytes differ is git asked, outside of the repository, which settings
-do. One that is not known to be harmless ends the run, and a person decides.
+do. One that is not known to be harmless ends the run, and the user decides.
 """
 
 import os
@@ -67,7 +67,7 @@ class GitConfigWatch:
             self._noted = self._known
 
     def end(self) -> None:
-        """Notes how all that ran has left them: where ralph has died, what changes from then on is a person's."""
+        """Notes how all that ran has left them: where ralph has died, what changes from then on is the user's."""
         if noted := self._state.load_note(GitSettings):
             noted.at_end = self._read()
             self._state.save_note(noted)
@@ -106,7 +106,7 @@ def _included(path: str, text: str) -> tuple[str, ...]:
     found = [one.partition("\n") for one in settings_of(text)]
     paths = [value for key, _, value in found if re.match(r"include(if\..*)?\.path$", key)]
     beside = Path(path).parent
-    return tuple(str(beside / os.path.expanduser(one)) for one in paths)  # noqa: PTH111 - no user of that name is no error
+    return tuple(str(beside / os.path.expanduser(one)) for one in paths)  # noqa: PTH111 - an unknown user is not an error
 
 
 def settings_of(text: str) -> set[str]:

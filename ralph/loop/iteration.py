@@ -1,4 +1,4 @@
-"""One turn of the agent and a look at what came of it; the record of that; and the pause after it."""
+"""One turn of the agent and a look at its result; the record of that; and the pause after it."""
 
 import contextlib
 import math
@@ -65,7 +65,7 @@ def run_agent_once(run: Run) -> Iteration:
     if not watched.blocked:  # else no git may run any more
         if not guard:
             run.command_runner.remove_orphaned_locks("the agent")
-        if after.verified:  # that word is ralph's alone, also where nothing is verified today
+        if after.verified:  # that word is ralph's alone, even if nothing is verified today
             after = run.file.edit(progress.without_lines, "Verified")
         if before.round and after.rounds != before.rounds:  # how often something was validated only ralph counts
             after = run.file.edit(progress.with_mode, after.mode or "build", before.rounds)
@@ -114,7 +114,7 @@ def _announce_iteration(run: Run, transcript: Path) -> progress.Progress:
 
 
 def _run_agent(run: Run, transcript: Path, prompt: str, messages: NewMessages) -> Turn:
-    """What came of running the agent once. It ends when it is interrupted, at a bound, or when it lingers."""
+    """The result of running the agent once. It ends when it is interrupted, at a bound, or when it lingers."""
     tried = run.current.values.get("TRY")
     rung = tried - 1 if isinstance(tried, int) else run.tally.refusals + run.tally.failures // 2
     settings = run.settings
@@ -142,7 +142,7 @@ def _run_agent(run: Run, transcript: Path, prompt: str, messages: NewMessages) -
             Outcome.OK: took_s - result_at > pace.after_result_s,
             Outcome.OUT_OF_TIME: works and run.elapsed_s() >= most_s,
             Outcome.TIMED_OUT: works and took_s > whole_s,
-            Outcome.TROUBLE: works and took_s - retries_at > silence_s,  # what it prints of that is no sign of life
+            Outcome.TROUBLE: works and took_s - retries_at > silence_s,  # what it prints of that does not show life
             Outcome.HUNG: works and silent_s > silence_s,
             Outcome.TOO_LONG: works and printed > pace.transcript_bytes,
             Outcome.CONTEXT_FULL: works and stream.has_enough(settings.max_context),
@@ -208,7 +208,7 @@ def _write_down(run: Run, iteration: Iteration, message: str) -> None:
     bad = failed or iteration.again or (iteration.ended and iteration.ended.reason.code)
     line = run.write_journal(
         "iteration",
-        round=iteration.before.round,  # what follows may stand in the file by now
+        round=iteration.before.round,  # what follows may be in the file by now
         success=not bad and (iteration.passed or iteration.is_queued or not run.current.task),
         message=failed or turn.why or words,
         requirement_id=run.current.task or None,

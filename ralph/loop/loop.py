@@ -1,7 +1,7 @@
 """The loop, to be read aloud. The rules by which it decides are in verdict.py and judge.py.
 
 Who picks the tasks and ticks them is the controller's business: plain, strict or parallel. The progress file is read
-anew each time round, so a restart needs no code: the same command goes on where the file says.
+again each time round, so a restart needs no code: the same command continues where the file says.
 """
 
 from ralph.loop.iteration import pause_between, pause_or_wait, record_iteration
@@ -41,7 +41,7 @@ def prepare_next_iteration(run: Run) -> Stop | None:
     while needs_final_check(run.file.last, run.settings) and not run.stop_if_interrupted():
         check_claim(run)
         if run.stop_reason() or (run.controller.picks_tasks and run.settings.max_failures is None):
-            break  # where all is ticked no agent mends what fails, and nobody counts how often
+            break  # where all is ticked no agent fixes what fails, and nobody counts how often
         pause_between(run)
         run.read_progress()
     stop = run.stop_reason()
@@ -52,7 +52,7 @@ def prepare_next_iteration(run: Run) -> Stop | None:
 
 
 def judge_and_conclude(run: Run, iteration: Iteration) -> Iteration:
-    """The iteration with what it came to; the progress file says so too."""
+    """The iteration with its result; the progress file says so too."""
     iteration = judge_iteration(iteration, run.tally, run.settings)
     if iteration.watched.blocked:  # the agent led git elsewhere, so none may run; `judge_iteration` says stop
         return iteration
@@ -61,7 +61,7 @@ def judge_and_conclude(run: Run, iteration: Iteration) -> Iteration:
 
 def finish_run(run: Run, stop: Stop) -> Stop:
     """The last words in the progress file: a start that would only repeat what failed is blocked there."""
-    if stop.reason is not Reason.TAMPERED:  # else the next start would take what is there for a person's
+    if stop.reason is not Reason.TAMPERED:  # else the next run would take what is there for the user's
         stop = run.stop_if_interrupted() or stop
     run.state.end_iteration()
     if stop.reason is Reason.TALK:

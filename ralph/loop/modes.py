@@ -1,4 +1,4 @@
-"""Modes: which one holds, and which one follows. The progress file says it, so that every start goes on there."""
+"""Modes: which one holds, and which one follows. The progress file says it, so that every run continues there."""
 
 from bisect import bisect
 from dataclasses import replace
@@ -155,7 +155,7 @@ def _listed_badly(run: Run) -> str:
 
 
 def _is_told_what_holds(run: Run) -> bool:
-    """Says which checks of open tasks hold before anything is built; whether the plan has not been told before."""
+    """Says which checks of open tasks hold before anything is built; whether the plan has not been announced before."""
     if not (run.settings.strict and run.settings.evidence) or run.start.rehearsal:
         return False
     checks = criteria.checks_of(task for task in tasks.read_tasks(run.file.text) if not task.done)

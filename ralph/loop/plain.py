@@ -9,7 +9,7 @@ from ralph.run.judge import Iteration
 
 
 class PlainController(Controller):
-    """The agent picks, ticks and commits; ralph looks at what came of it."""
+    """The agent picks, ticks and commits; ralph looks at the result."""
 
     def __init__(self, run: Run, guard: TreeGuard | None) -> None:
         self._run, self.guard = run, guard

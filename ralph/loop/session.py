@@ -33,7 +33,7 @@ class Wiring(NamedTuple):
 
     make_controller: Callable[[Run], Controller]
     recover: Callable[[Run, Lock], None]
-    """Puts right what a dead run left. Raises RalphError where a person has to decide."""
+    """Puts right what a dead run left. Raises RalphError where the user has to decide."""
     take_last_look: Callable[[State], None]
     """What the supervisor does once ralph is gone and all has ended."""
 

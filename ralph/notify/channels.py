@@ -21,7 +21,7 @@ from ralph.process.programs import call_program
 from ralph.words import plain, shorten
 
 _DELIVERY_S = 15.0
-"""Seconds for one notice to one channel: a program has them all, each of two tries to send it 6 of them."""
+"""Seconds for one notice to one channel: a program has them all, each of two attempts to send it 6 of them."""
 _ADDRESS = re.compile(r"https?://(?:[^\s/@'\"<>]*@)?([^\s/?#'\"<>]+)[^\s'\"<>]*")
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 """Slack and Telegram both want these three written so, and no others:
@@ -47,7 +47,7 @@ EVENTS = {
     "waiting": "hourglass ⌛",
     "test": "robot_face 🤖",
 }
-"""What a channel is told of, unless it says of what, with an emoji: its name and itself."""
+"""The events that a channel gets unless it lists its own, with an emoji: name and event."""
 
 
 class Notice(NamedTuple):
@@ -91,7 +91,7 @@ class Channel(NamedTuple):
     checked: bool = False
     """The command says by its exit code whether it got through."""
     events: Sequence[str] = tuple(EVENTS)
-    """What it is told of."""
+    """The events that it gets."""
 
     @property
     def setting_names(self) -> Sequence[str]:
@@ -104,7 +104,7 @@ class Channel(NamedTuple):
 
 
 def load_channel() -> Mapping[str, Channel]:
-    """Every channel by its name: the built-in ones, and the person's, of which one may replace one of the same name.
+    """Every channel by its name: the built-in ones, and the user's, of which one may replace one of the same name.
 
     None is the project's, which the agent can write.
     """
@@ -115,7 +115,7 @@ def load_channel() -> Mapping[str, Channel]:
                 table = tomllib.loads(path.read_text(encoding="utf-8"))
                 channels[path.stem] = Channel(path, path.stem, **table)
             except (OSError, ValueError, TypeError) as error:  # unreadable, no TOML, or a key that no channel has
-                raise RalphError(f"{path}: is no channel file: {error}") from error
+                raise RalphError(f"{path}: not a channel file: {error}") from error
     return channels
 
 
@@ -170,7 +170,7 @@ def hosts(text: str) -> str:
 
 
 def _without(text: str, secrets: Iterable[str]) -> str:
-    """The text with secrets and parts of secrets as ***, but for the hosts of addresses."""
+    """The text with secrets and parts of secrets as ***, except the hosts of addresses."""
     for secret in sorted(secrets, key=len, reverse=True):  # one may be a part of another
         for hidden in (secret, *re.split("[/?&=@#]+", secret.replace(hosts(secret), ""))):
             text = text.replace(hidden, "***") if len(hidden) > 8 else text
@@ -205,7 +205,7 @@ class Outbox:
         return [channel.name for channel, _ in self._waiting if "done" in channel.events]
 
     def send(self, notice: Notice) -> None:
-        """Queues the notice, unless it is there already, for every channel that is told of such an event."""
+        """Queues the notice, unless it is there already, for every channel that gets such an event."""
         for channel, waiting in self._waiting:
             with self._lock:
                 if notice.event not in channel.events or notice in waiting:

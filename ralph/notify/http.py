@@ -15,7 +15,7 @@ def send_request(  # noqa: PLR0913 - what a request is made of
     json: Any = None,
     body: str = "",
 ) -> tuple[int, str]:
-    """The status of the answer, and what one that is no success begins with; 0 and why, when none comes.
+    """The status of the answer, and how the answer begins if it is not a success; 0 and why, when none comes.
 
     A redirect is an answer. The seconds are those to connect, and those of silence: one that comes in drips takes
     longer.

@@ -1,4 +1,4 @@
-"""An attempt: one try of one task by a ralph of its own, in a clone of its own. `ralph attempt`.
+"""An attempt at one task by a ralph of its own, in a clone of its own. `ralph attempt`.
 
 Job and result are JSON, and commits travel as git bundles, so it can run on any machine that has
 ralph, git and the agent.
@@ -47,7 +47,7 @@ _FIRST_PORT, _LAST_PORT, _PORTS = 20_000, 32_000, 21
 
 @dataclass(frozen=True, kw_only=True)
 class TaskJob:
-    """What an attempt shall do. Texts hold any bytes, as surrogates; bundles are in base64."""
+    """What an attempt is asked to do. Texts hold any bytes, as surrogates; bundles are in base64."""
 
     name: str
     """Of the folder of its clone."""
@@ -65,11 +65,11 @@ class TaskJob:
     """Mode and text of what the clone needs and no commit has, by path from the top of the working tree: the plan, what
     `--setup-copy` names, git's hooks, what it ignores."""
     templates: Mapping[str, str]
-    """Those of the person or the project, by name."""
+    """Those of the user or the project, by name."""
     progress: str
     """What the progress file says."""
     config: Sequence[tuple[str, str]]
-    """git's settings there, but for what says where it lies: a clone has not those of its source."""
+    """git's settings there, except what says where it lies: a clone has not those of its source."""
     env: Mapping[str, str]
     words: Sequence[str]
     """What its ralph is asked."""
@@ -89,7 +89,7 @@ class TaskJob:
 
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
-    """What came of a job."""
+    """The result of a job."""
 
     why: str = ""
     """What kept it from beginning, or from ending by itself."""
@@ -106,7 +106,7 @@ class Attempt:
     progress: str = ""
     """What its progress file says in the end."""
     prompt: str = ""
-    """What the agent was told in the last one."""
+    """The agent's prompt in the last one."""
     transcript: str = ""
     """What it printed, from a cluster."""
     transcript_file: str = ""
@@ -147,7 +147,7 @@ def _write_result(out: IO[bytes], result: Attempt, transcript: Path | None = Non
 
 
 def run_job(job: TaskJob, out: IO[bytes], ralph: Callable[[], None]) -> None:
-    """Does the job, and writes what came of it. Raises RalphError where it could not begin."""
+    """Does the job, and writes its result. Raises RalphError where it could not begin."""
     folder = _take_folder(job.name)
     with socket.socket() as content:
         env = {name: value for name, value in os.environ.items() if name == MARK or not name.startswith("RALPH_")}
@@ -183,7 +183,7 @@ def _take_folder(name: str) -> Path:
 def _run_in_clone(
     job: TaskJob, folder: Path, env: Mapping[str, str], ralph: Callable[[], None]
 ) -> tuple[Attempt, Path | None]:
-    """What came of it, and where what its agent printed is."""
+    """Its result, and where what its agent printed is."""
     clone = _make_clone(job, folder)
     progress = folder / "PROGRESS.md"
     here = clone.root / job.here
@@ -207,7 +207,7 @@ def _run_in_clone(
     else:
         words += ["--", *job.agent_words] if job.agent_words else []
     code = 130
-    with contextlib.suppress(KeyboardInterrupt):  # what it came to until then is told
+    with contextlib.suppress(KeyboardInterrupt):  # its result until then is reported
         code = call_in_front(partial(_run_ralph, ralph, words, env, here), over=partial(_has_lost_worker, job))
     own = f"state/ralph/*-{path_digest(progress)}/journal.jsonl"  # the project's tests may run ralph, too
     lines = next(folder.glob(own), folder / "none")
@@ -249,7 +249,7 @@ git -c core.hooksPath=/dev/null cherry-pick --no-commit COMMIT >&2 || { git rese
 cat "$0.words"
 printf '\\n\\n%s\\n' "$signal"
 """
-"""Stands in for an agent: its result passes the same gates as any work, and the project's hooks run at the commit."""
+"""In place of an agent: its result passes the same gates as any work, and the project's hooks run at the commit."""
 
 
 def _write_applying_agent(job: TaskJob, folder: Path, clone: Git) -> Path:

@@ -40,7 +40,7 @@ from ralph.settings.table import Source
 from ralph.words import format_duration, join_names, plural
 
 _MOST = 20
-"""Tries at the same time on one machine."""
+"""Attempts at the same time on one machine."""
 _ABOUT_THE_PLACE = re.compile(
     r"(?:remote|branch|submodule|extensions|include|includeif|clone|protocol|credential|maintenance|gc)\."
     r"|core\.(?:bare|worktree|hookspath|repositoryformatversion|fsmonitor|sharedrepository)$|safe\."
@@ -114,7 +114,7 @@ class ParallelController(Controller):
         changed = [entry[3:] for entry in found if entry[3:] in mine and not entry.startswith("??")]
         if changed and not settings.allow_dirty:
             what = f"your changes to {join_names(changed, 5)} may be in the way of finished tasks"
-            raise RalphError(what, fix="commit or stash them, or go on with --allow-dirty")
+            raise RalphError(what, fix="commit or stash them, or continue with --allow-dirty")
         if mine:
             self._run.console.complain(f"the clones lack what you have not committed: {join_names(mine)}")
 
@@ -132,7 +132,7 @@ class ParallelController(Controller):
         return bool(self.running or can_merge)
 
     def goes_on_until(self, until: float) -> bool:
-        """Begins no agent before that moment; what is at work goes on, and what passed is merged."""
+        """Begins no agent before that moment; what is at work continues, and what passed is merged."""
         self._begins_at = until
         self._run.tally.last_wait_ended_at = self._run.pace.running() + until - self._run.pace.now()
         return True
@@ -167,7 +167,7 @@ class ParallelController(Controller):
         run = self._run
         try:
             tasklist.validate_list(self._file.text, self._file.path.name, self._settings)
-        except RalphError as error:  # a person's edit, it may be half of one
+        except RalphError as error:  # the user's edit, it may be half of one
             if not self.is_busy:
                 raise
             self._stop = Stop(Reason.STUCK, error.message)
@@ -277,7 +277,7 @@ class ParallelController(Controller):
         return texts
 
     def _git_config(self) -> list[tuple[str, str]]:
-        """Git's settings for a clone: on this machine those of the repository, elsewhere the person's as well."""
+        """Git's settings for a clone: on this machine those of the repository, elsewhere the user's as well."""
         entries = self._repository.list_names("config", "-z", *([] if self._is_elsewhere else ["--local"]), "--list")
         found = [entry.partition("\n")[::2] for entry in entries]
         config = [(key, value) for key, value in found if not _ABOUT_THE_PLACE.match(key)]
@@ -291,7 +291,7 @@ class ParallelController(Controller):
         return os.path.relpath(hooks, self._tree) if inside else ".git/hooks"
 
     def _env(self) -> dict[str, str]:
-        """The settings of an attempt, as they were said here; its plan, `.ralph.env` and templates say the others."""
+        """The settings of an attempt, as they were given here; its plan, `.ralph.env` and templates say the others."""
         env = {}
         files_of_its_own = (Source.PLAN, Source.PROJECT_FILE, Source.TEMPLATE)
         for field, one in self._settings.given.items():
@@ -309,7 +309,7 @@ class ParallelController(Controller):
         return env
 
     def _attempt_arguments(self, task: Task, share_usd: float | None) -> list[str]:
-        """What the ralph of an attempt is asked: one try of this task, within the bounds that are left."""
+        """What the ralph of an attempt is asked: one attempt at this task, within the bounds that are left."""
         run = self._run
         settings = self._settings
         plan = str(run.start.plan)
@@ -344,7 +344,7 @@ class ParallelController(Controller):
                 self.queue.end_check(future)
 
     def _ready_to_conclude(self) -> QueuedTask | None:
-        """What waits and will not any more: a person took it back, or it was checked on top, or a signal came."""
+        """What waits and will not any more: the user took it back, or it was checked on top, or a signal came."""
         taken_back = (entry for entry in self.queue.entries if entry.tried.is_taken_back(self._file.text))
         is_over = self._run.stop_if_interrupted() or self._run.stop_if_tampered()
         return next(taken_back, self.queue.entries[0] if is_over and self.queue.entries else self.queue.judged_head())
@@ -357,13 +357,13 @@ class ParallelController(Controller):
         self._run.console.set_activity(", ".join(filter(None, parts)))
 
     def _wait_for_event(self) -> Future[Attempt] | None:
-        """The next attempt or check that is over; meanwhile it hears signals, and what a person writes into the file.
+        """The next attempt or check that is over; meanwhile it hears signals, and what the user writes into the file.
 
         None where something else happened, or a moment passed.
         """
         run = self._run
         is_interrupted = bool(run.stop_if_interrupted())
-        checks = [] if is_interrupted else self.queue.running_checks  # which the next run begins anew
+        checks = [] if is_interrupted else self.queue.running_checks  # which the next run begins again
         done = wait([*self.running, *checks], _LOOK_S, FIRST_COMPLETED).done
         run.git_settings.compare()  # before any git runs
         run.read_progress()
@@ -396,7 +396,7 @@ class ParallelController(Controller):
         return replace(self._iteration(turn), is_merge=True)
 
     def _begin_record(self, trial: RunningTask, result: Attempt) -> None:
-        """The iteration is that of the trial; the first time it gets a number and a transcript."""
+        """The iteration is that of the attempt; the first time it gets a number and a transcript."""
         run = self._run
         if not trial.number:
             trial.number = run.earlier + run.tally.iterations + 1
@@ -459,7 +459,7 @@ class ParallelController(Controller):
         return self._fail(iteration, why)
 
     def _taken_back(self, iteration: Iteration) -> Iteration:
-        """A person marked the task otherwise, or took it out."""
+        """The user marked the task otherwise, or deleted it."""
         why = f"{self.last.task.id} was taken back while it was tried"
         return replace(iteration, failed=why, may_retry=True, moved=True)
 
@@ -467,7 +467,9 @@ class ParallelController(Controller):
         """The task has failed once more."""
         task, most = self.last.task, self._settings.max_tries
         self._file.edit(edits.with_failure, task.id, why, most)
-        return replace(iteration, failed=f"{task.id}, try {task.tries + 1}: {why}", may_retry=task.has_more_tries(most))
+        return replace(
+            iteration, failed=f"{task.id}, attempt {task.tries + 1}: {why}", may_retry=task.has_more_tries(most)
+        )
 
     def _merge(self, iteration: Iteration, entry: QueuedTask) -> Iteration:
         """The branch gets the commit, and the task its tick; else it waits on, maybe for the next run."""
@@ -476,7 +478,7 @@ class ParallelController(Controller):
             self._branch.fetch(entry.checked.bundle)
             commit = self._branch.put_behind(commit, tip)
             if not commit:
-                entry.base = ""  # it is signed, and made anew on top of the branch itself
+                entry.base = ""  # it is signed, and made again on top of the branch itself
         if not commit and entry.checked.commit:
             return replace(iteration, is_queued=True)
         if commit:
@@ -484,7 +486,7 @@ class ParallelController(Controller):
             self._wait_for_index()
             failed = self._branch.advance(commit, tip)
             if failed:
-                if self._branch.tip() in (tip, ""):  # else a person committed at that moment, and it is checked on that
+                if self._branch.tip() in (tip, ""):  # else the user committed at that moment, and it is checked on that
                     self._in_the_way = failed
                     what = f"{entry.tried.task.id} is finished and waits to be merged"
                     run.console.complain(f"{what}: {failed} in the way")

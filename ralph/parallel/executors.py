@@ -46,7 +46,7 @@ class LocalExecutor:
         return self._threads.submit(self._attempt, job)
 
     def cancel(self, task: str) -> None:
-        """The attempt of this task shall end, with all that it started."""
+        """The attempt at this task is to end, with all that it started."""
         self._cancelled.add(task)
 
     def close(self) -> None:

@@ -23,7 +23,7 @@ class QueuedTask:
     base: str = ""
     """The commit on top of which it is checked, or was; empty where it has to be."""
     checked: Attempt = Attempt()  # noqa: RUF009 - nobody writes into it
-    """What came of that; at first what came of its attempt."""
+    """The result of that; at first that of its attempt."""
     check: Future[Attempt] | None = None
     """The check that runs."""
     unbegun: int = 0
@@ -70,7 +70,7 @@ class MergeQueue:
             base = on_top
 
     def end_check(self, check: Future[Attempt]) -> None:
-        """Takes in what came of a check that is over."""
+        """Takes in the result of a check that is over."""
         entry = self.running_checks[check]
         entry.check, entry.checked = None, result_of(check)
         entry.unbegun = 0 if entry.checked.records else entry.unbegun + 1

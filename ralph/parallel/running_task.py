@@ -1,4 +1,4 @@
-"""A task that is tried: what its attempt was given, and what came of it."""
+"""A task that is tried: what its attempt was given, and its result."""
 
 import re
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ class RunningTask:
     share_usd: float | None
     """What it may cost."""
     result: Attempt = Attempt()  # noqa: RUF009 - nobody writes into it
-    """What came of it."""
+    """Its result."""
     number: int = 0
     """Of its iteration; 0 before there is one."""
     transcript: Path | None = None
@@ -41,7 +41,7 @@ class RunningTask:
 
     @property
     def blocked(self) -> str | None:
-        """Why the agent says that a person is needed; None where it does not."""
+        """Why the agent says that it needs the user; None where it does not."""
         left = self.left
         if left and left.mark == "!" and left.tries == self.task.tries:
             return "".join(left.note_values("blocked"))
@@ -50,11 +50,11 @@ class RunningTask:
 
     @property
     def has_messages(self) -> bool:
-        """Whether its agent is told what a person wrote under Messages."""
+        """Whether its agent gets what the user wrote under Messages."""
         return bool(progress.message_lines(encode_text(self.job.progress)))
 
     def is_taken_back(self, text: bytes) -> bool:
-        """Whether a person marked the task otherwise in this progress file, or took it out."""
+        """Whether the user marked the task otherwise in this progress file, or deleted it."""
         task = tasks.find_task(tasks.read_tasks(text), self.task.id)
         return task is None or task.mark != "~"
 
@@ -74,7 +74,7 @@ class RunningTask:
 
 
 def result_of(future: Future[Attempt]) -> Attempt:
-    """What came of a job; why it failed where its executor did."""
+    """The result of a job; why it failed where its executor did."""
     try:
         return future.result()
     except Exception as error:  # noqa: BLE001 - a cluster has errors of its own
@@ -105,7 +105,7 @@ def turn_of(result: Attempt) -> Turn:
 
 def why_failed(result: Attempt) -> str:
     """Why an attempt failed, without the words that its own ralph puts in front."""
-    return re.sub(r"^.*?, try \d+: ", "", turn_of(result).why) or "it came to nothing"
+    return re.sub(r"^.*?, attempt \d+: ", "", turn_of(result).why) or "it came to nothing"
 
 
 def _section_lines(text: bytes, title: str) -> list[bytes]:

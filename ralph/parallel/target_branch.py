@@ -18,13 +18,13 @@ _NOBODY = ("-c", "user.name=ralph", "-c", "user.email=ralph@localhost", "-c", "c
 _BASE = "refs/ralph/base"
 """What is checked elsewhere begins there: a bundle needs a name."""
 _PLAIN_MERGE = ("--ff-only", "--no-overwrite-ignore", "--no-autostash", "--no-verify-signatures")
-"""Whatever the person's settings say: what is not committed stays as it is, and the gates have judged the commit."""
+"""Whatever the user's settings say: what is not committed stays as it is, and the gates have judged the commit."""
 
 
 class TargetBranch:
     """The branch that a run began on: the only one that parallel work moves. What cannot be merged yet is queued.
 
-    The queue is refs of the person's repository, a commit for each task, so that it survives the run.
+    The queue is refs of the user's repository, a commit for each task, so that it survives the run.
     """
 
     def __init__(self, repository: Repository, queue: str) -> None:
@@ -72,7 +72,7 @@ class TargetBranch:
         return self._repository.run(*_NOBODY, "commit-tree", f"{tree}^{{tree}}", *words, "-m", "ralph").decode().strip()
 
     def is_same_tree(self, one: str, other: str) -> bool:
-        """Whether two commits have the same files; an empty name is no commit."""
+        """Whether two commits have the same files; an empty name is not a commit."""
         return bool(one and other) and (one == other or self._at(f"{one}^{{tree}}") == self._at(f"{other}^{{tree}}"))
 
     def put_behind(self, commit: str, tip: str) -> str:

@@ -1,4 +1,4 @@
-"""Prompt templates: found by mode, and rendered to what the agent is told."""
+"""Prompt templates: found by mode, and rendered to the agent's prompt."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from ralph import files
 from ralph.errors import RalphError
 
 Value = str | int | bool | Sequence[str]
-"""Of a variable: a text is printed as it is, whatever stands in it; a list is for `{% for %}`."""
+"""Of a variable: a text is printed as it is, whatever is in it; a list is for `{% for %}`."""
 
 ORIGINAL = ("PLAN_FILE", "PROGRESS_FILE", "PLAN_NAME", "AUTO_COMMIT")
 """What templates of ralph.sh may write as `${NAME}`."""
@@ -41,7 +41,7 @@ VARIABLES = (
 """What a template may name; what nobody says is empty."""
 LEADING_COMMENT = re.compile(r"\A\s*\{#(.*?)#\}[ \t]*\r?\n?", re.DOTALL)
 """Of a template; it may hold settings, and is not for the agent."""
-_AS_TEXT = "around what is no Jinja, write {% raw %} and {% endraw %}"
+_AS_TEXT = "around what is not Jinja, write {% raw %} and {% endraw %}"
 """For templates of ralph.sh, whose commands may well hold `{{` or `{#`."""
 
 
@@ -66,7 +66,7 @@ def available_modes(places: Sequence[Path]) -> list[str]:
 
 
 def find_template(mode: str, places: Sequence[Path]) -> tuple[Path, str]:
-    """The template of a mode, and its text. Raises RalphError that names the modes there are, or why it is no text."""
+    """The template of a mode, and its text. Raises RalphError that names the modes there are, or why it is not text."""
     for place in places if re.fullmatch(r"[\w-]+", mode) else ():
         path = place / f"PROMPT_{mode}.md"
         try:
@@ -76,7 +76,7 @@ def find_template(mode: str, places: Sequence[Path]) -> tuple[Path, str]:
         except UnicodeDecodeError as error:
             raise RalphError(f"{path}: cannot be read as UTF-8 text: {error}") from error
     there = f"there are {', '.join(available_modes(places))} (a mode is a PROMPT_<mode>.md)"
-    raise RalphError(f'"{mode}" is no mode', fix=there)
+    raise RalphError(f'"{mode}" is not a mode', fix=there)
 
 
 class Prompt:
@@ -107,7 +107,7 @@ class Prompt:
         try:
             tree = environment.parse(source)
             for name in sorted(meta.find_undeclared_variables(tree) - set(VARIABLES)):
-                there = f"{name} is no variable; there are {', '.join(VARIABLES)}"
+                there = f"{name} is not a variable; there are {', '.join(VARIABLES)}"
                 raise RalphError(f"{path}: {there}", fix=fix)
             self._template = environment.from_string(tree, globals=values)
         except TemplateSyntaxError as error:
@@ -121,6 +121,6 @@ class Prompt:
         except Exception as error:  # a template can bring about anything, such as to include itself
             raise RalphError(f"{self._path}: {error}") from error
         if not text.strip():
-            raise RalphError(f"{self._path}: renders to nothing", fix="write what the agent shall do")
+            raise RalphError(f"{self._path}: renders to nothing", fix="write what the agent should do")
         # The real agent takes a first `/` for one of its own commands and does nothing.
         return "\n" + text if text.startswith("/") else text

@@ -27,7 +27,7 @@ _TELLING = re.compile(
     rb'"(passes|requirement|verification_criteria|acceptanceCriteria|acceptance_criteria|dependencies|dependsOn)"'
     rb"\s*:\s*[^\s{]"
 )
-"""What few examples have: a block with one of these is a task list, wherever it stands in markdown, broken or not."""
+"""What few examples have: a block with one of these is a task list, wherever it is in markdown, broken or not."""
 _LONGEST = 300
 """Characters of a task in the list; the whole text is in the plan, which the agent reads."""
 _DECODER = json.JSONDecoder(parse_float=str, parse_constant=str)
@@ -127,7 +127,7 @@ class Imported:
         try:
             root = _DECODER.decode("\n" * self._line + self.text)
         except (ValueError, RecursionError) as error:
-            raise RalphError(f"{name}: is no JSON that can be read: {error}") from error
+            raise RalphError(f"{name}: not JSON that can be read: {error}") from error
         content = [Part("", root, self.text.find("["), 0)]
         if isinstance(root, dict):
             content = _parts(self.text, self.text.index("{"))
@@ -137,7 +137,7 @@ class Imported:
             raise RalphError(f"{self.place}: {what} or userStories")
         self.tasks: list[Task] = []
         self.nodes: dict[str, dict[str, Part]] = {}
-        """What stands there for the task of each id, by name; the whole by none."""
+        """What is there for the task of each id, by name; the whole by none."""
         self._wrong: list[str] = []
         self._read(lists[0], lists[0].name, ())
         if wrong := [*self._wrong, *(f"{name}: {what}" for what in tasks.find_problems(self.tasks))]:
@@ -182,7 +182,7 @@ class Imported:
             if name and message[key] is None:
                 self._wrong.append(f"{where}.{name}: must be {wanted}")
         if not message["text"]:
-            self._wrong.append(f"{where}: has no description; say what shall be built")
+            self._wrong.append(f"{where}: has no description; say what to build")
         return message
 
     def lines(self) -> list[bytes]:
@@ -196,7 +196,7 @@ class Imported:
         if not missing:
             return ""
         what = f"{plural(len(missing), 'task')} of {self.place} not in the Task List, and so not built"
-        return f"{what}: {join_names(missing)}; write there what shall be built, such as `- [ ] {missing[0]}: …`"
+        return f"{what}: {join_names(missing)}; describe there what to build, such as `- [ ] {missing[0]}: …`"
 
 
 def of_plan(path: Path, data: bytes) -> Imported | None:

@@ -7,12 +7,12 @@ from ralph.process import signals
 from ralph.process.programs import Patience
 
 _RUNNING = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-"""Goes on while the machine sleeps, and nobody sets it; macOS' CLOCK_MONOTONIC is like that."""
+"""Runs on while the machine sleeps, and nobody sets it; macOS' CLOCK_MONOTONIC is like that."""
 
 
 @dataclass(kw_only=True)
 class Pace:
-    """How time goes for a run, in seconds, how long it waits for what shall end, and how much an agent may print."""
+    """How time goes for a run, in seconds, how long it waits for what is to end, and how much an agent may print."""
 
     patience: Patience = field(default_factory=Patience)
     after_result_s: float = 30.0

@@ -40,14 +40,14 @@ def spawn(argv: Sequence[str], env: Mapping[str, str], files: Sequence[int] = ()
 
 
 class Finished(NamedTuple):
-    """What came of one of ralph's own small programs; `code` is negative for a signal."""
+    """The result of one of ralph's own small programs; `code` is negative for a signal."""
 
     code: int
     stdout: bytes
     stderr: bytes
 
 
-def call_program(  # noqa: PLR0913 - each can be said of any program
+def call_program(  # noqa: PLR0913 - each applies to any program
     argv: Sequence[str],
     *,
     timeout_s: float,

@@ -17,10 +17,10 @@ _bell: list[int] = []
 
 
 def install_handlers(on_suspend: Callable[[], None] = lambda: None) -> None:
-    """From now on signals only leave a note here; Ctrl+Z calls `on_suspend`, and nothing else comes of it.
+    """From now on signals only leave a note here; Ctrl+Z calls `on_suspend`, and does nothing else.
 
-    The agent would go on alone behind a suspended ralph. An ignored SIGHUP (nohup) stays ignored. SIGINT does not, as a
-    script's background job inherits it: programs started from here have the default again.
+    The agent would continue alone behind a suspended ralph. An ignored SIGHUP (nohup) stays ignored. SIGINT does not,
+    as a script's background job inherits it: programs started from here have the default again.
     """
     _received.clear()
     _bell[:] = os.pipe()

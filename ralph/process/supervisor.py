@@ -34,7 +34,7 @@ Over = Callable[[float, float, int], bool]
 
 
 class Command(NamedTuple):
-    """What to run, where its output shall go, and the file that it reads as its standard input."""
+    """What to run, where its output goes, and the file that it reads as its standard input."""
 
     argv: list[str]
     env: Mapping[str, str]
@@ -150,7 +150,7 @@ def _daemonize(kept: set[int]) -> None:
         with contextlib.suppress(OSError):  # the one that listed them
             os.close(fd)
     for _ in range(3):
-        os.open(os.devnull, os.O_RDWR)  # 0, 1 and 2 again: nothing else shall get these numbers
+        os.open(os.devnull, os.O_RDWR)  # 0, 1 and 2 again: nothing else may get these numbers
     signals.install_handlers()
     if LINUX:
         ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER, prctl(2)
@@ -169,7 +169,7 @@ class _SupervisorProcess:
         with contextlib.suppress(*_GONE):
             while True:
                 if job := pickle.load(self._reads):  # noqa: S301 - its own other half
-                    _send(self._writes, self._run(job))  # else it shall end one that has left by itself
+                    _send(self._writes, self._run(job))  # else it is asked to end one that has left by itself
 
     def _run(self, job: Command) -> Ended:
         """What became of it, when all has ended: it is asked to once ralph says something, or is gone."""

@@ -14,7 +14,7 @@ from ralph.words import WRONG, format_duration, join_names, one_line, timestamp
 def check_claim(run: Run) -> None:
     """Accepts what is claimed, or takes it back, which counts.
 
-    What a person asks for while that is found out keeps it from being done, and is no refusal.
+    What the user asks for while that is found out keeps it from being done, and is not a refusal.
     """
     if reasons := check_done_claim(run):
         run.tally.refusals += 1
@@ -52,7 +52,7 @@ def check_done_claim(run: Run, *, is_verified: bool = False) -> Sequence[str]:
 
 
 def _asked_for(run: Run) -> set[str]:
-    """What stands open in the progress file: its tasks, and what a person wrote under Messages."""
+    """What is open in the progress file: its tasks, and what the user wrote under Messages."""
     messages = {line.decode(errors="replace") for line in progress.message_lines(run.file.text)}
     return {task.whole for task in run.file.last.open} | messages
 
@@ -109,7 +109,7 @@ def _save_start_result(run: Run, how: str) -> None:
 
 
 def run_verify(run: Run) -> CheckResult | None:
-    """What came of the verify command; None when a signal came before its end."""
+    """The result of the verify command; None when a signal came before its end."""
     command = run.settings.verify or ""
     ended = run.command_runner.run_shell("verifying", "the verify command", command)
     if ended is None:

@@ -1,4 +1,4 @@
-"""A command of the project: run to its end with all that it starts, and what came of it."""
+"""A command of the project: run to its end with all that it starts, and its result."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +35,7 @@ class CommandRunner:
     """A file for the output of a shell command."""
 
     def run_shell(self, doing: str, what: str, command: str) -> CheckResult | None:
-        """What came of a shell command that says whether something is done, as `run_program` does."""
+        """The result of a shell command that says whether something is done, as `run_program` does."""
         self.console.screen.remark(f"ralph: {doing}: {command}")
         self.console.set_activity(f"{doing}: {command}")
         job = Command(["sh", "-c", f"exec 2>&1\n{command}"], self.env, self.new_record())

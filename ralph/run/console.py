@@ -1,4 +1,4 @@
-"""What ralph itself tells a person during a run, and what it does now."""
+"""What ralph itself tells the user during a run, and what it does now."""
 
 from ralph.process.pace import Pace
 from ralph.screen.screen import Screen

@@ -1,4 +1,4 @@
-"""A run: what is set once, what changes while it goes on, and how time goes for it."""
+"""A run: what is set once, what changes during it, and how time goes for it."""
 
 import os
 import shutil
@@ -40,7 +40,7 @@ from ralph.words import plural
 
 _WINDOW_ELSEWHERE = 4
 _NO_SUSPENSION = (
-    "ralph: not suspended, since the agent would go on alone; Ctrl+C ends it now, "
+    "ralph: not suspended, since the agent would continue alone; Ctrl+C ends it now, "
     "RALPH_STOP in the progress file after this iteration"
 )
 
@@ -50,7 +50,7 @@ class CurrentIteration:
     """The iteration that runs, or that was the last."""
 
     number: int = 0
-    """Of the plan; 0 before the first of this start."""
+    """Of the plan; 0 before the first of this run."""
     task: str = ""
     """The id of the task that it works on, where ralph chose it."""
     text_before: bytes = b""
@@ -63,7 +63,7 @@ class CurrentIteration:
 
 @dataclass(kw_only=True)
 class LiveState:
-    """What changes while a run goes on."""
+    """What changes during a run."""
 
     start: PreparedStart
     """The mode in force, with its settings and its prompt; replaced as a whole."""
@@ -106,7 +106,7 @@ class Run:
     changes: Changes
     git_settings: GitConfigWatch
     history: Path | None
-    """A person's own record of attempts, to which ralph appends. Runs may share it; agents learn from it."""
+    """The user's own record of attempts, to which ralph appends. Runs may share it; agents learn from it."""
     env: Mapping[str, str]
     """What the agent and the project's commands get of the environment."""
     earlier: int
@@ -190,7 +190,7 @@ class Run:
         self.live.iteration = replace(self.live.iteration, **values)
 
     def elapsed_s(self) -> float:
-        """How long this run has been going on, a suspended machine's sleep included."""
+        """How long this run has lasted, a suspended machine's sleep included."""
         return self.pace.running() - self.began
 
     def stop_if_interrupted(self) -> Stop | None:
@@ -198,7 +198,7 @@ class Run:
         return Stop(Reason.INTERRUPTED, signals.describe_signal()) if signals.describe_signal() else None
 
     def stop_if_tampered(self) -> Stop | None:
-        """Whether something changed git's settings, so that none may run until a person has decided."""
+        """Whether something changed git's settings, so that none may run until the user has decided."""
         return Stop(Reason.TAMPERED, self.git_settings.block_reason) if self.git_settings.serious else None
 
     def run_supervised(self, job: Command, hear: Hear, over: Over) -> Ended:
@@ -250,7 +250,7 @@ class Run:
         return line
 
     def count_put_back(self, what: Mapping[str, int]) -> None:
-        """Notes that so many of each were put back; 0 stands for a file of that name."""
+        """Notes that so many of each were put back; 0 means a file of that name."""
         for name, count in what.items():
             self.live.put_back[name] = self.live.put_back.get(name, 0) + count
 

@@ -21,7 +21,7 @@ class Controller:
     """Stands around the turns of the agent. This one leaves everything to it, and runs none."""
 
     guard: TreeGuard | None = None
-    """Who watches over the working tree, where somebody shall."""
+    """Who watches over the working tree, if somebody does."""
     picks_tasks = False
     """Whether ralph picks the tasks and ticks them."""
     is_parallel = False
@@ -53,7 +53,7 @@ class Controller:
         raise NotImplementedError
 
     def conclude(self, iteration: Iteration) -> Iteration:
-        """The judged iteration with what it came to; the progress file says so too."""
+        """The judged iteration with its result; the progress file says so too."""
         return iteration
 
     def recheck(self) -> Mapping[str, str] | None:
@@ -65,7 +65,7 @@ class Controller:
         return stop
 
     def goes_on_until(self, until: float) -> bool:  # noqa: ARG002 - of the interface
-        """Whether work goes on though no agent can begin before that moment, in seconds since 1970."""
+        """Whether work continues though no agent can begin before that moment, in seconds since 1970."""
         return False
 
     def close(self) -> None:

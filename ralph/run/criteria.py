@@ -1,4 +1,4 @@
-"""Acceptance criteria: what one line of text asks for, and whether it is so, found out by doing what it says."""
+"""Acceptance checks: what one line of text asks for, and whether it is so, found out by doing what it says."""
 
 import re
 import shlex
@@ -13,7 +13,7 @@ from ralph.plan.tasks import Task
 from ralph.words import shorten
 
 _LINES = 10
-"""Of an output that people and the next try are told."""
+"""Of an output that the user and the next attempt get."""
 _ANSWER_S = 10.0
 """Seconds in which a server has to answer; a signal to stop waits for them."""
 _PATTERNS = (
@@ -38,7 +38,7 @@ Lacks = Callable[[Path, bytes], str]
 
 
 class CheckResult(NamedTuple):
-    """What came of a command of the project."""
+    """The result of a command of the project."""
 
     code: int | None
     """Its exit code, negative for a signal that killed it; None when ralph ended it."""
@@ -65,7 +65,7 @@ class CheckResult(NamedTuple):
 
 
 class Criterion(NamedTuple):
-    """One criterion."""
+    """One check."""
 
     text: str
     fields: Mapping[str, str] = {}
@@ -81,7 +81,7 @@ class Criterion(NamedTuple):
 
 
 def parse_criterion(text: str) -> Criterion:
-    """The criterion on this line; one that fits no pattern says nothing. Raises nothing.
+    """The check on this line; one that fits no pattern says nothing. Raises nothing.
 
     `Run `cmd` - exits with code N`, `File `path` exists`, `File `path` contains `text``, `METHOD /url returns STATUS`,
     `agent-browser: action - result`; as a bullet too, with a full stop, and with the dash or the words of `exits with`
@@ -124,7 +124,7 @@ def check_criterion(
     run: Callable[[str], CheckResult | None],
     lacks: Lacks = lambda *_: "",
 ) -> CheckResult | None:
-    """What came of checking it, with exit code 0 where it is met; None when a signal ended the command.
+    """The result of checking it, with exit code 0 where it is met; None when a signal ended the command.
 
     `run` runs a shell command, `base_url` is where the server is that answers, `lacks` says why the commit would not
     have a file that is there, or what it holds. One that no machine can check is met, with a note that nobody looked.
@@ -167,7 +167,7 @@ def _looked_at(path: str, holds: str, lacks: Lacks) -> CheckResult:
         if not target.exists():
             odd = "does not exist"
         elif holds and not target.is_file():  # nobody waits for a named pipe
-            odd = "is no file"
+            odd = "is not a file"
         elif holds and wanted not in target.read_bytes():
             odd = f"does not contain `{_shown(holds)}`"
         else:

@@ -1,6 +1,6 @@
 """Evidence: what the checks of a task said before anybody worked on it, and whether what is ticked still holds.
 
-A check proves something only where it was red before. What the checks said stands below the task, so that it is there
+A check proves something only where it was red before. What the checks said is below the task, so that it is there
 after a restart and in a clone.
 """
 
@@ -17,7 +17,7 @@ from ralph.words import plural, timestamp
 
 
 def run_check(run: Run, check: Criterion, lacks: Lacks, doing: str = "checking") -> CheckResult | None:
-    """What came of a check; None when a signal ended it."""
+    """The result of a check; None when a signal ended it."""
     ended = criteria.check_criterion(
         check,
         base_url=run.settings.base_url or "",

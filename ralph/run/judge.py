@@ -25,19 +25,19 @@ class TurnFindings:
     changed: tuple[str, ...] | None = None
     """What else is not as it was; None where somebody else has to look."""
     blocked: str = ""
-    """Why nothing more may be done: git leads elsewhere since, or a person has to decide."""
+    """Why nothing more may be done: git leads elsewhere since, or the user has to decide."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Iteration:
-    """All there is to say about one iteration: what was seen of it, and what it came to once that is judged."""
+    """All there is to say about one iteration: what was seen of it, and its result once that is judged."""
 
     before: Progress
     after: Progress
     turn: Turn
     commits: Commits
     changed: tuple[str, ...] = ()
-    """Files that are not as they were before it, committed or not, but for the progress file."""
+    """Files that are not as they were before it, committed or not, except the progress file."""
     watched: TurnFindings = TurnFindings()  # noqa: RUF009 - nobody writes into it
 
     failed: str = ""
@@ -51,11 +51,11 @@ class Iteration:
     again: bool = False
     """It does not count, and is due again after a pause."""
     may_retry: bool = False
-    """What failed is a try of the task, which may have others; that is no failure of the run."""
+    """What failed is an attempt at the task, which may have others; that does not fail the run."""
     passed: bool = False
-    """The try did not fail: ralph has ticked the task."""
+    """The attempt did not fail: ralph has ticked the task."""
     is_queued: bool = False
-    """The try did not fail, and its commit waits to be merged."""
+    """The attempt did not fail, and its commit waits to be merged."""
     is_merge: bool = False
     """No agent worked: what waited was merged, or could not be."""
     ended: Stop | None = None
@@ -83,7 +83,7 @@ class Iteration:
 
 
 def judge_iteration(iteration: Iteration, tally: Tally, settings: Settings) -> Iteration:
-    """The iteration with what it came to, before anything is verified."""
+    """The iteration with its result, before anything is verified."""
     if blocked := iteration.watched.blocked:
         return replace(iteration, failed=blocked, ended=Stop(Reason.TAMPERED, blocked))
     outcome = iteration.turn.outcome
@@ -110,7 +110,7 @@ def judge_iteration(iteration: Iteration, tally: Tally, settings: Settings) -> I
 
 _WATCHDOG = (Outcome.HUNG, Outcome.TIMED_OUT, Outcome.TOO_LONG)
 _CUT_SHORT = (*_WATCHDOG, Outcome.OUT_OF_TURNS, Outcome.OUT_OF_BUDGET, Outcome.CONTEXT_FULL)
-"""Outcomes that are no failure when something was done before."""
+"""Outcomes that do not count as failures when something was done before."""
 
 
 def _failure(iteration: Iteration, settings: Settings) -> str:
@@ -162,7 +162,7 @@ def _refusal(iteration: Iteration, missing: tuple[Task, ...], *, has_moved: bool
     if not iteration.after.tasks and not has_moved:
         reasons.append("no task in the list, and no change since the plan began: plan first, or write the tasks")
     if iteration.after.blocked is not None:
-        reasons.append("RALPH_BLOCKED stands there, too")
+        reasons.append("RALPH_BLOCKED is there, too")
     if missing:
         reasons.append(f"{_count_tasks(missing)} gone without being ticked, now put back: {quote_tasks(missing)}")
     if turn.outcome is not Outcome.OK:
@@ -187,9 +187,9 @@ def quote_tasks(tasks: Sequence[Task]) -> str:
 def add_to_tally(tally: Tally, iteration: Iteration) -> Tally:
     """The tally after one more iteration.
 
-    Failures and refusals may take turns; only a good iteration begins anew. One that claims to be done neither adds nor
-    resets anything by that: the check decides. One that is due again changes no more than what it cost and left, and
-    how long it is waited.
+    Failures and refusals may take turns; only a good iteration begins again. One that claims to be done neither adds
+    nor resets anything by that: the check decides. One that is due again changes no more than what it cost and left,
+    and how long it is waited.
     """
     tally = replace(tally)
     turn = iteration.turn

@@ -1,4 +1,4 @@
-"""What people are told of a run: its heading, its notices, its last line. Pure text."""
+"""What users read about a run: its heading, its notices, its last line. Pure text."""
 
 import shlex
 import time
@@ -83,7 +83,7 @@ def waiting_notice(run: Run, what: str, why: str) -> Notice:
 
 
 def end_notice(run: Run, stop: Stop) -> Notice:
-    """The run is over: why, what it came to, and what a person can do."""
+    """The run is over: why, its result, and what the user can do."""
     code, move, pays = stop.reason.code, stop.next_move(run.file.path.name), run.tally.pays
     event, what = "stopped", "Stopped"
     if code == 0:
@@ -101,7 +101,7 @@ def end_notice(run: Run, stop: Stop) -> Notice:
 
 
 def _notice(run: Run, event: str, what: str, *lines: str) -> Notice:
-    title = f"Rehearsal: Ralph {what}" if run.start.rehearsal else f"Ralph {what}"  # nobody shall take one for real
+    title = f"Rehearsal: Ralph {what}" if run.start.rehearsal else f"Ralph {what}"  # nobody should take one for real
     parts = [f"Plan: {run.start.name}", f"Mode: {_mode(run)}", *lines, f"Repo: {run.top.name}"]
     return Notice(event, title, "\n".join(filter(None, parts)))
 
@@ -133,7 +133,7 @@ def run_figures(run: Run) -> str:
 
 
 def status_line(run: Run, edge: int) -> str:
-    """What goes on in a run, in so many columns: what is done now gives way first, then cost, time and the others.
+    """What happens in a run, in so many columns: what is done now gives way first, then cost, time and the others.
 
     Above it a line for each task in progress, under `--jobs`.
     """

@@ -34,14 +34,14 @@ class PreparedStart:
     """Absolute, links followed."""
     name: str
     given: Sequence[Given]
-    """What is said of settings everywhere but in templates."""
+    """The settings given everywhere but in templates."""
     said_mode: str
     """The mode that the progress file named; empty where that was none."""
     imported: "Imported | None"
     """The tasks that the plan holds as JSON."""
     progress_path: Path
     rehearsal: bool
-    """A part of a rehearsal: notices say so, and no monitor is told."""
+    """A part of a rehearsal: notices say so, and no monitor hears of it."""
     mode: str = ""
     """The one that holds; with its settings and its template."""
     is_role: bool = False
@@ -68,8 +68,8 @@ class PreparedStart:
 
     @cached_property
     def agents(self) -> "list[Agent]":
-        """Those of the mode. Raises RalphError for what one of them shall do and cannot."""
-        from ralph.agent.command import choose_agents  # noqa: PLC0415 - only a start that goes on pays
+        """Those of the mode. Raises RalphError for what one of them cannot do."""
+        from ralph.agent.command import choose_agents  # noqa: PLC0415 - only a run that continues pays
 
         return choose_agents(self.settings, self.asked.agent_arguments)
 

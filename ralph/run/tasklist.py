@@ -49,7 +49,7 @@ def nothing_to_begin(listed: Sequence[Task], alone: str | None = None) -> Stop:
 
 
 def touched_files(state: State, task_id: str) -> Sequence[str]:
-    """The files that tries of this task changed and no commit has."""
+    """The files that attempts at this task changed and no commit has."""
     noted = state.load_note(UncommittedFiles) or UncommittedFiles()
     return noted.names.get(task_id, ())
 

@@ -18,15 +18,15 @@ _MEND = "fix it, then run ralph again (from cron, first delete RALPH_BLOCKED in 
 
 
 class Reason(Enum):
-    """Why a run ends: the exit code, the word for it, and what a person can do so that it goes on."""
+    """Why a run ends: the exit code, the word for it, and what the user can do to continue."""
 
     DONE = 0, "done"
     ONCE = 0, "finished"
     """A mode that is one iteration, such as plan."""
     FAILURES = 1, "failed", _MEND
     TROUBLE = 1, "trouble outside"
-    """It lasts for hours; nothing a person can mend in the project."""
-    HOPELESS = 1, "cannot go on"
+    """It lasts for hours; nothing the user can fix in the project."""
+    HOPELESS = 1, "cannot continue"
     ONCE_FAILED = 1, "not finished"
     """Such a mode did not do what it is for."""
     LIMIT = 3, "limit reached"
@@ -59,20 +59,20 @@ class Stop(NamedTuple):
     why: str = ""
 
     def next_move(self, progress_file: str) -> str:
-        """What a person can do so that it goes on; empty when there is nothing."""
+        """What the user can do to continue; empty when there is nothing."""
         if self.reason is Reason.STUCK and " is blocked" not in self.why:
             return ""
         return self.reason.move.format(progress_file)
 
     @property
     def opens_breaker(self) -> bool:
-        """Whether the circuit breaker opens: ralph writes RALPH_BLOCKED, so that no later start repeats it."""
+        """Whether the circuit breaker trips: ralph writes RALPH_BLOCKED, so that no later run repeats it."""
         return self.reason.move is _MEND
 
 
 @dataclass(kw_only=True)
 class Tally:
-    """What has happened in this start so far; "in a row" is since the last good iteration."""
+    """What has happened in this run so far; "in a row" is since the last good iteration."""
 
     iterations: int = 0
     commits: int = 0
@@ -110,27 +110,27 @@ class Tally:
 
 
 def stop_reason(now: Progress, tally: Tally, settings: Settings, elapsed_s: float = 0.0) -> Stop | None:
-    """Why to stop before the next iteration, or None to go on."""
+    """Why to stop before the next iteration, or None to continue."""
     if now.blocked is not None:
-        return Stop(Reason.BLOCKED, now.blocked or "RALPH_BLOCKED stands in the progress file")
+        return Stop(Reason.BLOCKED, now.blocked or "RALPH_BLOCKED is in the progress file")
     if now.done and not settings.once and _holds(now, settings):
         return Stop(Reason.DONE)
     if settings.interactive:
         return Stop(Reason.TALK, "this mode is a conversation")
     if now.stop:
-        return Stop(Reason.STOPPED, "RALPH_STOP stands in the progress file")
+        return Stop(Reason.STOPPED, "RALPH_STOP is in the progress file")
     return _breaker(tally, settings) or _bounds(now, tally, settings, elapsed_s)
 
 
 def _holds(now: Progress, settings: Settings) -> bool:
-    """Whether a RALPH_DONE that stands there needs no further check."""
+    """Whether a RALPH_DONE that is there needs no further check."""
     if settings.strict and (now.open or (settings.evidence and not now.verified)):
         return False
     return settings.verify is None or bool(now.verified and not now.verified.endswith(CHECKS_ALONE))
 
 
 def needs_final_check(now: Progress, settings: Settings) -> bool:
-    """Whether a RALPH_DONE stands there that must be checked before it counts; strict, whether nothing is open."""
+    """Whether a RALPH_DONE is there that must be checked before it counts; strict, whether nothing is open."""
     if settings.once or now.blocked is not None:
         return False
     if now.done and _holds(now, settings):
@@ -194,14 +194,14 @@ def _money(now: Progress, tally: Tally, settings: Settings) -> list[tuple[str, s
     """Each bound in US dollars: its name, whose it is, how much that may cost, and what it cost."""
     bounds = []
     if settings.max_cost is not None:
-        bounds.append(("max-cost", "this start", settings.max_cost, tally.cost_usd or 0.0))
+        bounds.append(("max-cost", "this run", settings.max_cost, tally.cost_usd or 0.0))
     if settings.max_total_cost is not None:
         bounds.append(("max-total-cost", "the plan", settings.max_total_cost, now.spent_usd))
     return bounds
 
 
 def left_usd(now: Progress, tally: Tally, settings: Settings) -> float | None:
-    """What is left of the money of this start and of the plan."""
+    """What is left of the money of this run and of the plan."""
     return min((most - spent for _, _, most, spent in _money(now, tally, settings)), default=None)
 
 

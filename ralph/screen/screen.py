@@ -1,36 +1,34 @@
 """The screen: lines that never block, never end a run, and never drive the terminal; one status line below them."""
 
-import contextlib
 import os
-import queue
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
-from itertools import groupby
 
 from ralph.screen.text import LINE_LIMIT, clip, draws, in_front, terminal_width, wrap
 from ralph.words import plain
 
-_LINES_KEPT = 50_000
+_BYTES_KEPT = 16_000_000
 """So far a reader may be behind before lines are dropped; whoever reads at all never is."""
 _TICK_S = 1.0
 _FRAME_S = 0.03
-"""Seconds between two drawings, or writings: what is said meanwhile wakes nobody."""
+"""Seconds between two drawings, or writings: what is printed meanwhile wakes nobody."""
 _RETRY_S = 0.05
 
 
 class Screen:
     """Prints from a thread of its own, so that Ctrl+S, a full pipe or a closed one costs lines and nothing else.
 
-    On a terminal that can do more than print lines a status line stands below them, unless there shall be no spinner.
+    On a terminal that can do more than print lines a status line is below them, unless the spinner is off.
     Between two drawings the cursor rests at its beginning, so that erasing needs no counting: whatever a terminal makes
     of it when it becomes narrower, it is what stands from the cursor on.
     """
 
     def __init__(self, *, quiet: bool, verbose: bool, spinner: bool) -> None:
         self.quiet, self.verbose = quiet, verbose
-        """Whether there is a line per iteration, wait and run alone, or all that the agent says, does and is told."""
+        """Whether there is a line per iteration, wait and run alone, or all that the agent says, does and gets."""
         able = draws()
         has_colours = able and not os.environ.get("NO_COLOR")
         self._bold, self._dim, self._off = ("\x1b[1m", "\x1b[2m", "\x1b[0m") if has_colours else ("", "", "")
@@ -40,13 +38,15 @@ class Screen:
         """The status line for so many columns, or several; called by the screen's thread."""
         self._drawn = ""
         self._errors = 1 if self.is_live and os.isatty(2) else 2  # nothing is to be drawn into the status line
-        self._waiting = queue.Queue[tuple[int, bytes]](_LINES_KEPT)
+        self._changed = threading.Condition()
+        self._waiting: deque[tuple[int, bytearray]] = deque()
         """What is to be printed where, in this order."""
+        self._bytes = 0
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._print, daemon=True)
 
     def open(self) -> None:
-        """Starts the thread; what was said before is printed now."""
+        """Starts the thread; what came before is printed now."""
         self._thread.start()
 
     def agent(self, line: str) -> None:
@@ -76,38 +76,44 @@ class Screen:
         return plain(line) if whole else clip(line, LINE_LIMIT)
 
     def _put(self, fd: int, line: str) -> None:
-        with contextlib.suppress(queue.Full):
-            self._waiting.put_nowait((fd, line.encode(sys.stdout.encoding, "ascii") + b"\n"))
+        data = line.encode(sys.stdout.encoding, "ascii") + b"\n"
+        with self._changed:
+            if self._bytes > _BYTES_KEPT:
+                return
+            if not self._waiting or self._waiting[-1][0] != fd:
+                self._waiting.append((fd, bytearray()))
+            self._waiting[-1][1].extend(data)
+            self._bytes += len(data)
+            self._changed.notify_all()
 
     def _print(self) -> None:
         """Prints to the end: lines as they come, and the status line with them and once a second."""
         is_over = False
         tick_s = _TICK_S if self.is_live else None
         while not is_over:
-            said = list[tuple[int, bytes]]()
-            with contextlib.suppress(queue.Empty):
-                said.append(self._waiting.get(timeout=tick_s))
-                is_over = self._closing.is_set()
-                while True:
-                    said.append(self._waiting.get_nowait())
-            for fd, lines in groupby([*said, (1, b"")], lambda each: each[0]):
-                data = b"".join(line for _, line in lines)
-                if fd == 1 and self.is_live:
-                    status = self._status()
-                    if data or status != self._drawn:
-                        erase = b"\r\x1b[J" if self._drawn else b""
-                        data, self._drawn = erase + data + status.encode(sys.stdout.encoding, "ascii"), status
-                while data:
-                    try:
-                        data = data[os.write(fd, data) :]
-                    except BlockingIOError:  # somebody made the terminal non-blocking; it may be shared
-                        time.sleep(_RETRY_S)
-                    except OSError:
-                        break
-            self._closing.wait(_FRAME_S)
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting or self._closing.is_set(), tick_s)
+                is_over = self._closing.is_set() and not self._waiting
+                fd, lines = self._waiting.popleft() if self._waiting else (1, bytearray())
+                self._bytes -= len(lines)
+            data = bytes(lines)
+            if fd == 1 and self.is_live:
+                status = self._status()
+                if data or status != self._drawn:
+                    erase = b"\r\x1b[J" if self._drawn else b""
+                    data, self._drawn = erase + data + status.encode(sys.stdout.encoding, "ascii"), status
+            while data:
+                try:
+                    data = data[os.write(fd, data) :]
+                except BlockingIOError:  # somebody made the terminal non-blocking; it may be shared
+                    time.sleep(_RETRY_S)
+                except OSError:
+                    break
+            if not self._waiting:
+                self._closing.wait(_FRAME_S)
 
     def _status(self) -> str:
-        """What is drawn of it: a row a line for certain, also where the terminal counts columns in another way."""
+        """What is drawn of it: a row a line for certain, even where the terminal counts columns in another way."""
         if self._closing.is_set() or not in_front():
             return ""
         edge = terminal_width() or 80
@@ -120,7 +126,7 @@ class Screen:
 
     def close(self) -> None:
         """Waits two seconds at most for what is still to be printed; nothing remains of the status line."""
-        self._closing.set()
-        with contextlib.suppress(queue.Full):  # then it is awake
-            self._waiting.put_nowait((1, b""))
+        with self._changed:
+            self._closing.set()
+            self._changed.notify_all()
         self._thread.join(2.0)

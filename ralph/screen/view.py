@@ -1,4 +1,4 @@
-"""What goes on as a person sees it: what the agent says and does, and the status line, one row of a terminal."""
+"""What happens as the user sees it: what the agent says and does, and the status line, one row of a terminal."""
 
 import json
 import os
@@ -79,7 +79,7 @@ class View:
     def summarize_cut_iteration(self, why: str, changed: Sequence[str] = ()) -> str:
         """What the agent leaves for the next one where it was cut short: no token, no signal, not `why` alone.
 
-        Without the files that are known to have `changed`, those that its tools were told to write.
+        Without the files that are known to have `changed`, those that its tools were asked to write.
         """
         stream = self._stream
         names = [name.removeprefix(self._here) for name in changed or stream.edited]
@@ -93,7 +93,7 @@ class View:
         return " ".join("; ".join([one_line(said_of_work(why), WRONG), *phrases]).split()[:_HANDED]) if phrases else ""
 
     def _message(self, event: Event, indent: int) -> Iterator[str]:
-        """What is said, a call, or what came of it: wrapped words, and a row for all else; or the whole."""
+        """Speech, a call, or its result: wrapped words, and a row for all else; or the whole."""
         edge = terminal_width()
         room = edge and edge - indent
         for block in content_blocks(event):
@@ -134,7 +134,7 @@ class View:
             )
             self.doing = f"retrying ({error})"
             if "attempt" in event:
-                error += f": try {event['attempt']} of {event.get('max_retries')}"
+                error += f": attempt {event['attempt']} of {event.get('max_retries')}"
             yield f"… {error}"
         elif kind in ("compact_boundary", "model_fallback"):
             yield f"… {event.get('content') or kind.replace('_', ' ')}"
@@ -149,7 +149,7 @@ def _flat(block: Event) -> str:
 
 
 def _whole(block: Event) -> Iterable[str]:
-    """All of a call, of what came of it, or of a thought."""
+    """All of a call, of its result, or of a thought."""
     kind = block.get("type")
     if kind == "tool_use":
         return _all_of("▸", f"{block.get('name')} {json.dumps(block.get('input'), ensure_ascii=False)}")
@@ -166,7 +166,7 @@ def _all_of(sign: str, text: str) -> Iterator[str]:
 
 
 def _outcome(block: Event) -> str:
-    """What came of a call in one line, with ✗ when it failed; empty when it says nothing new."""
+    """The result of a call in one line, with ✗ when it failed; empty when it says nothing new."""
     tool = block.get("call", {}).get("name")
     text = re.sub("</?tool_use_error>", "", _flat(block))
     lines = [line.strip("= ") for line in text.splitlines() if any(map(str.isalnum, line))] or [""]

@@ -30,12 +30,12 @@ def parse_deny_list(text: str) -> tuple[str, ...]:
     names = values.names(text)
     for name in names:
         if re.fullmatch("[a-z]+-[a-z-]+", name) and name not in _LISTS:  # no tool is called so
-            raise ValueError(f"{name} is no list; there are {', '.join(_LISTS)}")
+            raise ValueError(f"{name} is not a list; there are {', '.join(_LISTS)}")
     return names
 
 
 def deny_rules(denied: Sequence[str]) -> Iterator[str]:
-    """All of them as rules for claude, such as `Bash(git push:*)`, in the place of each list what stands in it."""
+    """All of them as rules for claude, such as `Bash(git push:*)`, in the place of each list its content."""
     for name in denied:
         if name in _LISTS:
             yield from (f"Bash({command}:*)" for command in _LISTS[name][0].split(", "))
@@ -44,5 +44,5 @@ def deny_rules(denied: Sequence[str]) -> Iterator[str]:
 
 
 def describe_denied(denied: Sequence[str]) -> list[str]:
-    """What an agent is told of each: the commands of a list with what to do instead."""
+    """What the prompt says of each: the commands of a list with what to do instead."""
     return ["{} ({})".format(*_LISTS[name]) if name in _LISTS else f"`{name}`" for name in denied]

@@ -1,4 +1,4 @@
-"""The options of the command line that stand for settings, and what a command line asks for by them."""
+"""The options of the command line for settings, and what a command line asks for by them."""
 
 import shlex
 from collections.abc import Sequence
@@ -110,7 +110,7 @@ def asked(message: dict[str, Any], rest: Sequence[str], pace: "Pace | None") -> 
                 Given(agent_variable(mode), agent, Source.COMMAND_LINE, "--agent-for") for mode, _, agent in named
             ]
             continue
-        if setting.many:  # a pattern is one word here, whatever stands in it
+        if setting.many:  # a pattern is one word here, whatever is in it
             text = " ".join(map(shlex.quote, text) if setting.metavar == "GLOB" else text) or None
         if text is not None:
             where = f"--{'no-' * (text is False)}{setting.name}"

@@ -1,4 +1,4 @@
-"""Everything that somebody said about the settings of a start: environment, env files, plan, template."""
+"""Everything that was given as settings of a run: environment, env files, plan, template."""
 
 import difflib
 import os
@@ -17,18 +17,18 @@ _DIRECTIVE = re.compile(r"[ ]{0,3}(?!RALPH_(?:DONE|STOP|BLOCKED):)(RALPH_[A-Z0-9
 
 _NAMES = [name.removeprefix("RALPH_") for name in BY_VARIABLE]
 OF_AGENTS = ("RALPH_AGENT", "RALPH_MODEL", "RALPH_EFFORT", "RALPH_REASONING")
-"""What is said of the agent for all, and of no other."""
+"""What is given as the agent for all, and of no other."""
 _NEAR = 0.8
 """How much a name in the environment has of that of a setting if it is taken for one that is mistyped."""
 
 
 def home_file() -> Path:
-    """The person's own env file."""
+    """The user's own env file."""
     return Path.home() / ".ralph.env"
 
 
 def in_file(path: Path, source: Source) -> Iterator[Given]:
-    """The RALPH_ names that an env file sets, and its lines that are no settings at all."""
+    """The RALPH_ names that an env file sets, and its lines that set nothing at all."""
     try:
         text = path.read_text(encoding="utf-8-sig", errors="surrogateescape")
     except FileNotFoundError:
@@ -43,7 +43,7 @@ def in_file(path: Path, source: Source) -> Iterator[Given]:
         blank_lines = len(original) - len(original.lstrip("\n"))
         where = f"{path}:{one.original.line + blank_lines}"
         if one.error:
-            yield Given("", f'{where}: is no NAME="value" (a quote left open?)', source, where)
+            yield Given("", f'{where}: not NAME="value" (a quote left open?)', source, where)
         elif one.key and one.key.startswith("RALPH_") and one.value is not None:
             yield Given(one.key, one.value, source, where)
 
@@ -69,12 +69,12 @@ def of_template(text: str, path: Path) -> Iterator[Given]:
     for number, line in enumerate(lines, 1):
         found = _DIRECTIVE.fullmatch(line.strip().removeprefix("{#").strip())
         if not found or (found[1] == "RALPH_ONLY" and "RALPH_REHEARSAL" in os.environ):
-            continue  # a stand-in does not know where it may write
+            continue  # a fake agent does not know where it may write
         yield Given(found[1], found[2], Source.TEMPLATE, f"{path}:{number}")
 
 
 def collect_settings(plan: Path, given: Iterable[Given] = ()) -> list[Given]:
-    """All that is said but in templates, which each mode has its own of; `given` is what the command line says."""
+    """All that is given except in templates, which each mode has its own of; `given` is what the command line says."""
     message = [*given, *of_plan(files.read_or_empty(plan), plan.name)]
     for name, text in os.environ.items():
         is_near = name.startswith("RALPH_") and difflib.get_close_matches(name[6:], _NAMES, n=1, cutoff=_NEAR)
@@ -118,7 +118,7 @@ def settings_everywhere(plan: Path, given: Iterable[Given] = (), mode: str = "")
 
 
 def single_setting(given: Iterable[Given], *variables: str) -> Settings:
-    """What is said of these settings, whatever is wrong with others."""
+    """What is given for these settings, whatever is wrong with others."""
     return resolve_settings([one for one in given if one.variable in variables])
 
 

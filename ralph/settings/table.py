@@ -13,7 +13,7 @@ from ralph.settings.values import limit
 
 
 class Source(IntEnum):
-    """Where something may be said about a setting, the strongest first."""
+    """Where a setting may be given, the strongest first."""
 
     COMMAND_LINE = 1
     DO_NOT_COMMIT = 2  # that word in a plan forbids, whatever the environment says
@@ -41,7 +41,7 @@ _BELONGS = {
 class Given(NamedTuple):
     """A setting as somebody wrote it; `where` is for messages: `feature.md:12`, `--delay`.
 
-    Where the variable is empty it is no setting: the text says what is wrong there.
+    An empty variable is not a setting: the text says what is wrong there.
     """
 
     variable: str
@@ -105,7 +105,7 @@ _usd = partial(_row, "USD", default="unlimited", parse=limit(values.usd))
 
 
 class Settings:
-    """What one start works with. Times are seconds, costs US dollars; None is no limit, or the agent's own choice.
+    """What one run works with. Times are seconds, costs US dollars; None means no limit, or the agent's own choice.
 
     In the class each stands as its row of the table.
     """
@@ -179,7 +179,7 @@ class Settings:
     tools: tuple[tuple[str, ...], ...] = _list(
         "the tools that the agent has, such as Read,Grep; none = no tool", parse=values.group(values.names)
     )
-    """Groups, too: it has the tools that stand in each."""
+    """Groups, too: it has the tools that are in each."""
     deny: tuple[str, ...] = _list(
         "what the agent may not use: WebFetch, Bash(rm:*), the lists git-write and not-uv", parse=denied.parse_deny_list
     )
@@ -209,7 +209,7 @@ class Settings:
     progress_file: Path | None = _path("FILE", "the file that holds the state, if not <plan>_PROGRESS.md")
     once: bool = _flag("one iteration that changes nothing but the progress file", "false", sources=_OF_TEMPLATES)
     then: tuple[str, ...] = _list("the mode that follows, and others that may", sources=_OF_TEMPLATES)
-    interactive: bool = _flag("a person talks to the agent, on a terminal", "false", sources=_OF_TEMPLATES)
+    interactive: bool = _flag("you talk to the agent, on a terminal", "false", sources=_OF_TEMPLATES)
 
     def __init__(self, **found: Any) -> None:
         self.given = dict[str, Given]()
@@ -294,7 +294,7 @@ def _without_effect(settings: Settings) -> list[RalphError]:
 
 
 def _of_each_place(given: Iterable[Given]) -> Iterable[Given]:
-    """What each place says of a setting, the strongest first; a list that stands there in several lines is one."""
+    """What each place says of a setting, the strongest first; a list that is there in several lines is one."""
     message = dict[tuple[str, Source], Given]()
     for one in sorted(given, key=lambda one: one.source):
         key = one.variable or one.text, one.source
@@ -311,7 +311,7 @@ def _take(one: Given, settings: Settings, also_known: Sequence[str]) -> None:
     setting, text = BY_VARIABLE.get(one.variable), one.text.strip()
     if not setting and one.variable not in also_known:
         fix = did_you_mean(one.variable, {name: name for name in (*BY_VARIABLE, *also_known)})
-        raise RalphError(f"{one.where}: {one.variable} is no setting", fix=fix)
+        raise RalphError(f"{one.where}: {one.variable} is not a setting", fix=fix)
     sources = setting.sources if setting else PRIVATE
     if one.source not in sources:
         raise RalphError(f"{one.where}: {one.variable} {_BELONGS[sources]}")

@@ -67,7 +67,7 @@ truth = matching(r"(true|yes|on|1)|false|no|off|0", lambda found: bool(found[1])
 ladder = matching("[^,]+(?:,[^,]+)*", lambda found: tuple(map(str.strip, found[0].split(","))), "models as haiku,opus")
 address = matching(r"\w+://[^\s/]+\S*", lambda found: found[0], "an address such as https://…")
 path = matching(r"(?s:.+)", _at_home, "a path")
-jsonl = matching(r"(?s:.+\.jsonl)", _at_home, "a file of its own such as tries.jsonl")
+jsonl = matching(r"(?s:.+\.jsonl)", _at_home, "a file of its own such as attempts.jsonl")
 _pattern = matching(_PATTERN, lambda found: found[1], "a pattern of files in the project such as 'tests/**'")
 names = matching(
     rf"{_NAME}(?:[\s,]+{_NAME})*", lambda found: tuple(re.findall(_NAME, found[0])), "names such as Read, Bash(ls:*)"
@@ -79,7 +79,7 @@ def folder(text: str) -> Path:
     """The path of a folder that is there."""
     found = path(text)
     if not found.is_dir():
-        raise ValueError("is no folder")
+        raise ValueError("is not a folder")
     return found
 
 

@@ -106,7 +106,7 @@ class Record:
     agent: str = ""
     """The name of its program."""
     model: str = ""
-    """What it was told, else says itself."""
+    """What it was given, else says itself."""
     done: int | None = None
     """Tasks that are ticked after it; None when nobody looked."""
     total: int | None = None
@@ -124,7 +124,7 @@ class Record:
     files: str = ""
     """The names of those that changed, a line each."""
     so_far: str = ""
-    """Of a run, what it came to."""
+    """Of a run, its result."""
     transcript: str = ""
     """The name of its file; empty when there is none."""
     iterations: int = 0
@@ -261,7 +261,7 @@ _SUMMED = (*TOKENS, "iterations", "duration_s", "waited_s", "verified_s", "commi
 
 
 def sum_up(found: Iterable[Record]) -> Record:
-    """What the iterations among them came to, with those of earlier sums; no cost is known where none was told."""
+    """The sums of the iterations among them, and of earlier sums; the cost is unknown where none was reported."""
     total = Record(event="sums", run="", timestamp="")
     for one in found:
         if one.event not in ("iteration", "sums"):

@@ -155,7 +155,7 @@ class BlockReason(Note):
 
 @dataclass(kw_only=True)
 class WantedConversation(Note):
-    """A mode that talks with a person, who was told once."""
+    """A mode that talks with the user, who was asked once."""
 
     file_name: ClassVar = "conversation"
     mode: str

@@ -52,7 +52,7 @@ class State:
         return folder
 
     def new_transcript(self, run: str, iteration: int, prompt: str) -> Path:
-        """Where the output of an iteration shall go; beside it its prompt, which is written."""
+        """Where the output of an iteration goes; beside it its prompt, which is written."""
         output = self.new_record(run, iteration, ".jsonl")
         path = output.with_suffix(".prompt.md")
         with files.os_errors_as_ralph_errors(path, "written"):
@@ -60,7 +60,7 @@ class State:
         return output
 
     def new_record(self, run: str, iteration: int, suffix: str = ".verify.log") -> Path:
-        """Where the output of a command shall go: another file for an iteration that is repeated, or verified twice."""
+        """Where the output of a command goes: another file for an iteration that is repeated, or verified twice."""
         self._records += 1
         return self._free("transcripts", f"{run}.{iteration:04d}", suffix)
 
@@ -90,7 +90,7 @@ class State:
         files.check_room(folder)
 
     def keep_copy(self, name: str, data: bytes) -> Path:
-        """Stores what was displaced and a person may want; never rotated."""
+        """Stores what was displaced and the user may want; never rotated."""
         path = self.free_kept_path(name)
         with files.os_errors_as_ralph_errors(path, "written"):
             files.replace_file(path, data)

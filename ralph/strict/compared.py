@@ -1,6 +1,6 @@
 """What is only compared, never put back: hooks and links of git's, and what governs ralph outside of the tree.
 
-A difference that matters ends the run, and a person decides. git's settings are compared in all modes: git/settings.py.
+A difference that matters ends the run, and the user decides. git's settings are compared in all modes: git/settings.py.
 """
 
 import os
@@ -28,7 +28,7 @@ def snapshot_git_config(repository: Repository | None, outside: Iterable[Path], 
 
 
 def _of_git(repository: Repository) -> dict[str, str]:
-    """Where git's folders lie, and what git is told in them; and the links there, as deep as git writes."""
+    """Where git's folders lie, and git's settings in them; and the links there, as deep as git writes."""
     found = {f"{repository.root}/.git": text_of(repository.root / ".git")}
     for folder in (repository.root, repository.git_dir, repository.common):
         if folder.is_dir():
@@ -52,7 +52,7 @@ def _of_git(repository: Repository) -> dict[str, str]:
 def compare_snapshots(
     root: Path, before: Mapping[str, str], now: Mapping[str, str], keep: Callable[[str, bytes], Path]
 ) -> tuple[list[str], str]:
-    """Of what changed that which matters, both versions kept; and what is only to be said, such as a new hook."""
+    """Of what changed that which matters, both versions kept; and what is only to be reported, such as a new hook."""
     serious = list[str]()
     remark = ""
     for name in sorted(before.keys() | now.keys()):
@@ -71,7 +71,7 @@ def compare_snapshots(
 
 
 def settings_in(content: bytes, plan: Path) -> str:
-    """The settings in a plan, or all of one in JSON; a person may go on writing one in words."""
+    """The settings in a plan, or all of one in JSON; the user may continue to write one in words."""
     if plan.suffix == ".json" or b"json" in content:
         return os.fsdecode(content)
     return repr([(one.variable, one.text) for one in sources.of_plan(content, plan.name)])

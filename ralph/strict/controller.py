@@ -85,7 +85,7 @@ class StrictController(Controller):
 
     @property
     def _current_task(self) -> Task:
-        """The task as it stands in the file."""
+        """The task as it is in the file."""
         return tasks.find_task(tasks.read_tasks(self._file.text), self._task.id) or self._task
 
     def _look_before(self, task: Task) -> list[Note]:
@@ -130,7 +130,7 @@ class StrictController(Controller):
             )
         if iteration.ended is None and (why := self._guard.blocked):
             iteration = replace(iteration, ended=Stop(Reason.TAMPERED, why))
-        run.changes.disturbed = False  # the guard looks anew, and faster
+        run.changes.disturbed = False  # the guard looks again, and faster
         if iteration.passed and not run.is_attempt and not run.read_progress().open:
             iteration = replace(iteration, refused=tuple(check_done_claim(run, is_verified=True)))
         elif iteration.ended is None and self._is_done(run.settings.task):
@@ -138,7 +138,7 @@ class StrictController(Controller):
         return replace(iteration, after=run.read_progress(), commits=self._guard.committed)
 
     def _judge_attempt(self, iteration: Iteration) -> Iteration:
-        """Checks the try, then ticks and commits the task, hands it to the next role, or writes down why not."""
+        """Checks the attempt, then ticks and commits the task, hands it to the next role, or writes down why not."""
         run = self._run
         task = self._task
         roles = self._roles
@@ -172,18 +172,18 @@ class StrictController(Controller):
         most = run.settings.max_tries
         why = found.failed or found.unproved
         if found.rejected and sum(": rejected: " in one for one in task.note_values("failed")) >= _REJECTIONS - 1:
-            most = task.tries + 1  # who builds and who reviews do not agree, so a person decides
+            most = task.tries + 1  # builder and reviewer do not agree, so the user decides
         if roles and roles.is_to_blame(self._role, found):
             self._mark_task(" ", "role", f"{self._role}: {why}")
             return replace(iteration, failed=f"{task.id}, {self._role}: {why}")
         if roles:
             self._mark_task(" ", "role", roles.after_failure(self._role, found))
         self._edit_list(lambda text: edits.with_failure(text, task.id, why, most, is_claimed=bool(found.unproved)))
-        message = f"{task.id}, try {task.tries + 1}: {why}"
+        message = f"{task.id}, attempt {task.tries + 1}: {why}"
         return replace(iteration, failed=message, may_retry=task.has_more_tries(most))
 
     def _find_out(self, iteration: Iteration) -> Finding:
-        """What came of the try: what the agent did, then the task's criteria and verify."""
+        """The result of the attempt: what the agent did, then the task's checks and verify."""
         task = self._task
         roles = self._roles
         turn = iteration.turn
@@ -206,7 +206,7 @@ class StrictController(Controller):
         return self._proof(iteration, checks)
 
     def _is_settled(self, rejection: str) -> bool:
-        """Whether all that a reviewer names was dismissed by a person, who gave a reason for each below the task."""
+        """Whether all that a reviewer names was dismissed by the user, who gave a reason for each below the task."""
         named = re.findall(rf"\b{re.escape(self._role)}:[^\s:]+:[\w-]+", rejection)
         notes = self._current_task.note_values("dismissed")
         if settled := bool(named) and all(any(one.startswith(f"{name}: ") for one in notes) for name in named):
@@ -232,7 +232,7 @@ class StrictController(Controller):
         return self._guard.lacked_by_commit(self._task.id, path, holds)
 
     def _run_checks(self, wanted: Sequence[Criterion]) -> Iterator[CheckResult | None]:
-        """Checks it by these criteria and then by verify: what came of each, None when a signal came."""
+        """Runs these checks and then verify: the result of each, None when a signal came."""
         run = self._run
         for one in () if run.start.rehearsal else criteria.in_one_browser(wanted):  # no fake agent can meet them
             ended = evidence.run_check(run, one, self._lacks)
@@ -259,7 +259,7 @@ class StrictController(Controller):
         return failed
 
     def _record_claim(self, iteration: Iteration, why: str) -> Iteration:
-        """The first claim that nothing proves is no failed attempt: another agent shall look, which is told of it."""
+        """The first claim that nothing proves does not fail the attempt: another agent looks, whose prompt says so."""
         run, task = self._run, self._task
         changed = join_names(self._guard.changed_files(task.id), 10) or "nothing"
         message = (
@@ -292,7 +292,7 @@ class StrictController(Controller):
         return iteration
 
     def _restore_if_asked(self) -> None:
-        """What the try left in the repository is there for the next one, or thrown away."""
+        """What the attempt left in the repository is there for the next one, or thrown away."""
         if self._run.settings.on_failure == "restore":
             self._guard.restore_files(self._task.id)
 

@@ -15,7 +15,7 @@ _FORM = (
 )
 _SIGNAL = re.compile(_FORM)
 _AT_THE_END = re.compile(rf"(?!>)(?:[^`]|`[^`]*`)*?{_FORM}")
-"""Of a line that is no quotation, and not within code."""
+"""Of a line that is not a quotation, and not within code."""
 _MODE = re.compile(r"""<mode\s+session\s*=\s*["']([^"'<>]*)["']\s*>\s*([\w-]+)\s*</mode\s*>""")
 _ATTRIBUTE = re.compile(r"""([a-z]+)\s*=\s*["']\s*([^<>]*?)\s*["'](?=\s|\Z)""")
 _WIDTH = 72
@@ -27,12 +27,12 @@ _SILENT = (
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What came of a try of a task; a pass when nothing is set."""
+    """The result of an attempt at a task; a pass when nothing is set."""
 
     failed: str = ""
     """The reason, and on further lines the end of the output; the session is never in it."""
     blocked: str = ""
-    """The agent says that the task cannot go on without a person, and why."""
+    """The agent says that the task cannot continue without the user, and why."""
     unproved: str = ""
     """All is green, and nothing says that the attempt did it: why."""
     red: bool = False
@@ -69,14 +69,14 @@ def requested_mode(message: str, token: str) -> str:
 
 
 def _lines(message: str) -> list[str]:
-    """Its lines outside of code fences, but for those that are blank at its end."""
+    """Its lines outside of code fences, except those that are blank at its end."""
     return [line.body.decode().strip() for line in split_blocks(message.strip().encode(errors="replace")).lines]
 
 
 def _claim(kind: str, about: Mapping[str, str], content: str, token: str, task_id: str) -> Finding:
     """What one signal claims, or one call of a tool."""
     if about.get("session") != token:
-        what = "the signal bears the session of another run; the one that counts stands in the prompt"
+        what = "the signal bears the session of another run; the one that counts is in the prompt"
         return Finding(failed=what)
     content = " ".join(content.replace(token, "SESSION").split())  # on its way into files that other agents can read
     for named in (about.get("id", task_id), content if kind == "done" else task_id):
@@ -91,7 +91,7 @@ def _claim(kind: str, about: Mapping[str, str], content: str, token: str, task_i
 def commit_message(task_id: str, text: str, message: str, role: str) -> str:
     """What the commit of a task says: the agent's words, the first line with the id in front; the task's without any.
 
-    A first line that is too long is cut, and stands below in full. A line of the body that git would take for a comment
+    A first line that is too long is cut, and is below in full. A line of the body that git would take for a comment
     or a trailer is indented.
     """
     words = said_of_work(message) or text

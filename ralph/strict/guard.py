@@ -36,7 +36,7 @@ from ralph.strict.watch import (
 from ralph.words import join_names, plural
 
 _MOST_NEW_FILES = 1000
-"""That are moved away at once; more may be somebody's, and a person decides."""
+"""That are moved away at once; more may be somebody's, and the user decides."""
 _HOOKS_S = 900.0
 """Seconds that a commit may take: some projects' hooks run all their tests."""
 _LOCKED_S, _LOOK_S = 60.0, 0.2
@@ -53,7 +53,7 @@ def _disk_errors_end_the_run() -> Iterator[None]:
         yield
     except OSError as error:  # the disk is full, or an agent removed ralph's copies
         what = "what was done to the repository cannot be put right"
-        raise RalphError(f"{what}: {error}", 1, fix="look at it before the next start") from error
+        raise RalphError(f"{what}: {error}", 1, fix="look at it before the next run") from error
 
 
 class Guard:
@@ -83,7 +83,7 @@ class Guard:
         self._has_jj = (root / ".jj").exists() and shutil.which("jj")
         protected = set[str]()  # what decides how ralph works: put back under --strict
         self._outside = [run.history] if run.history else []
-        """What else does, and is only compared; and a person's own history."""
+        """What else does, and is only compared; and the user's own history."""
         for path in (self._plan, Path(".ralph.env"), Path(".ralph"), run.settings.prompts or self._plan):
             for place in (path.parent.resolve() / path.name, path.resolve()):
                 if not place.is_relative_to(root):
@@ -235,7 +235,7 @@ class Guard:
         return "" if is_ignored else "is there, but in no commit, and not this task's: commit it"
 
     def load_snapshot(self) -> bool:
-        """Goes on with an iteration that died; whether it is still known how all files were when it began."""
+        """Continues an iteration that died; whether it is still known how all files were when it began."""
         shadow = resume_shadow(self._watch)
         self._shadow = shadow or self._shadow
         return shadow is not None
@@ -275,7 +275,7 @@ class Guard:
     def commit_left_over(self, done: Collection[str]) -> dict[str, str]:
         """Commits what a run that was killed had ticked and not committed; of these tasks why it could not."""
         failed = dict[str, str]()
-        self._watch.place = None  # where HEAD is now is a person's business
+        self._watch.place = None  # where HEAD is now is the user's business
         for task in [task for task, names in self._uncommitted.items() if names and task in done]:
             if why := self.commit_task(task, f"{task}: done before ralph was killed\n\nRalph-Task: {task}\n"):
                 failed[task] = why
@@ -449,7 +449,7 @@ class Guard:
         run.console.set_activity("committing")
         ended = run.command_runner.run_program("the commit", job, _HOOKS_S)
         for path in (names, output, job.errors):
-            path.unlink(missing_ok=True)  # what it printed stands in the reason where it failed
+            path.unlink(missing_ok=True)  # what it printed is in the reason where it failed
         return ended._replace(what=f"git {ended.what}").why if ended else "git was interrupted"
 
     def _note_uncommitted(self, task: str, names: Collection[str]) -> None:

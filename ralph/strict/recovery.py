@@ -30,7 +30,7 @@ def recover(run: Run, held_lock: Lock) -> None:
     """Puts right what a dead run left, in this order.
 
     Before it `start_run` has a plan back that is gone (`put_plan_back`), since without one there is no run. Raises
-    RalphError where a person has to decide, or where what ralph starts with was changed.
+    RalphError where the user has to decide, or where what ralph starts with was changed.
     """
     end_left_running(run, held_lock)  # so that nothing changes files any more
     held_lock.write_holder(run.id, run.start.plan.name, run.start.progress_path)  # this run may be killed as well
@@ -82,7 +82,7 @@ def write_down_death(run: Run, death: UnjudgedIteration) -> None:
     message = end.message if end else "ralph was killed"
     view = View(lambda _line: None)
     view.begin().read_output(files.read_or_empty(death.transcript, 1_000_000))
-    with contextlib.suppress(OSError):  # a full disk is said where it matters
+    with contextlib.suppress(OSError):  # a full disk is reported where it matters
         line = journal.unfinished_line(death, message, view.summarize_cut_iteration(message))
         journal.append_line(run.state.journal, line)
 
@@ -97,11 +97,11 @@ def compare_git_settings(run: Run) -> None:
 
 
 def put_list_back(run: Run, before: TreeBefore | None, death: UnjudgedIteration) -> None:
-    """The task list is ralph's own, under --strict; what a person changed after the last look stays."""
+    """The task list is ralph's own, under --strict; what the user changed after the last look stays."""
     if run.start.strict and any(task.mark == "~" for task in tasks.read_tasks(death.own_word)):
         look = load_tree_at_end(run.state, before) if before else None
         left = os.fsencode(look.progress) if look else run.read_progress() and run.file.text
-        if undo_list_edits(death.own_word, left).text != left:  # else what is in it now is a person's
+        if undo_list_edits(death.own_word, left).text != left:  # else what is in it now is the user's
             mend_progress_file(run, death.own_word, "also after ralph was killed")
     elif run.start.strict and death.own_word:  # it worked on no task, or its task was put down
         undo_ticks(run, death.mode, death.own_word)

@@ -9,7 +9,7 @@ from ralph.strict.final_words import Finding
 from ralph.words import join_names
 
 _FIX = "fix"
-"""Is no part of the order: it follows what a check has found."""
+"""Not a part of the order: it follows what a check has found."""
 
 
 class Roles(NamedTuple):
@@ -32,21 +32,21 @@ class Roles(NamedTuple):
         return "".join(self.order[place : place + 1])
 
     def is_to_blame(self, role: str, found: Finding) -> bool:
-        """Whether it is the role that failed, and not what was made: that is no attempt of the task."""
+        """Whether it is the role that failed, and not what was made: that does not count as an attempt at the task."""
         return role not in (self.last_writer, self.fix) and not (found.rejected or found.red)
 
     def after_failure(self, role: str, found: Finding) -> str:
-        """The one that tries again what failed."""
+        """The one that retries what failed."""
         if found.rejected or (found.red and not self.fix):
             return self.last_writer
         return self.fix if found.red else role
 
 
 def roles_of(start: PreparedStart) -> Roles | None:
-    """The roles of a start that builds; None without any. Raises RalphError where one is no mode, or none may write."""
+    """The roles of a run that builds; None without any. RalphError where one is not a mode, or none may write."""
     names = start.settings.roles
     order = tuple(name for name in names if name != _FIX)
-    if not order or start.mode != "build" or start.rehearsal:  # a stand-in knows no roles
+    if not order or start.mode != "build" or start.rehearsal:  # a fake agent knows no roles
         return None
     writers = [name for name in order if () not in start.in_mode(name).settings.only]
     if not writers:

@@ -3,7 +3,7 @@
 Its work tree is the project's, and its index is how all files were when an iteration began. It shares nothing else
 with the repository there: no HEAD, settings or hooks. So nothing that an agent does to that changes what the shadow
 says, and a folder without git is watched just as well. Files go in and come out to the byte. What is ignored is left
-alone, and so is a repository within the tree. Each run makes it anew.
+alone, and so is a repository within the tree. Each run makes it again.
 
 What is not as it was is moved aside, never removed, and git writes what was there: it follows no links.
 """
@@ -28,7 +28,7 @@ _SETTINGS = {
     "info/attributes": b"* -text -eol -crlf -ident -filter -working-tree-encoding\n",
 }
 _USUAL = (0o644, 0o664, 0o755, 0o775)
-"""Modes that git's own two stand for."""
+"""Modes that git's own two mean."""
 _RULES = ":(top,glob)**/.gitignore"
 _TICK_S = 0.02
 """The times of files lie up to 10 ms in the past."""
@@ -38,7 +38,7 @@ class Shadow(Git):
     """The shadow of the tree at `root`, in `folder`.
 
     `own` are the names of ralph's files in the tree, which are never looked at; `protected` are those of files and
-    folders that always are, also where git ignores them. `index` is the file of the snapshot that it compares with.
+    folders that always are, even where git ignores them. `index` is the file of the snapshot that it compares with.
     """
 
     def __init__(  # noqa: PLR0913 - what it takes to know a tree
@@ -95,7 +95,7 @@ class Shadow(Git):
         self.snapshot = Snapshot(self.snapshot.at, self._checksum_now(), left_alone, modes)
 
     def _open(self) -> list[str]:
-        """The run begins; the names that the project tracks, also where it ignores them.
+        """The run begins; the names that the project tracks, even where it ignores them.
 
         Its objects are linked, so that what they hold need not be written again.
         """
@@ -168,7 +168,7 @@ class Shadow(Git):
         return names_in(self._call(f"--work-tree={rules}", *asked, stdin=nul_terminated(names)).stdout)
 
     def put_back(self, names: Iterable[str], changes: Mapping[str, bool], aside: Callable[[str], Path]) -> list[str]:
-        """Undoes the changes of these names, and returns of which; `aside` says where to move what stands there.
+        """Undoes the changes of these names, and returns of which; `aside` says where to move what is there.
 
         Rules for ignoring come first, and alone: then one has to look again, since what they hid is seen.
         """

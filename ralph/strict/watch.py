@@ -1,7 +1,7 @@
 """What a watched iteration leaves for the run after a death: how all was when it began, and when all had ended.
 
 The supervisor outlives ralph, ends the agent, and takes the second look. What changed between the two is the
-iteration's; what changed after the second is a person's. No clock decides that.
+iteration's; what changed after the second is the user's. No clock decides that.
 """
 
 import contextlib

@@ -92,7 +92,7 @@ class Person:
 
 
 @pytest.mark.parametrize("words", [(), ("--only", "work/**")], ids=["strict", "only"])
-def test_what_a_person_does_after_a_death_stays(project: Project, words: tuple[str, ...]) -> None:
+def test_what_the_user_does_after_a_death_stays(project: Project, words: tuple[str, ...]) -> None:
     project.does("mkdir work; echo old > work/old.txt; echo mine > mine0.txt; git add .; git commit -qm mine")
     asked = len(TASKS)
     wants(project, "".join(f"- [ ] {task}: Task\n" for task in TASKS))

@@ -1,6 +1,6 @@
-"""The rehearsal: ralph started for real with a stand-in agent, in a sample or in a copy, and what came of it.
+"""The rehearsal: a real ralph with a fake agent, in a sample or in a copy, and the result.
 
-What a stand-in cannot show, it does not show: whether the real agent is logged in, and how well it works.
+What a fake agent cannot show, it does not show: whether the real agent is logged in, and how well it works.
 """
 
 import os
@@ -35,12 +35,12 @@ from ralph.store.state import State
 from ralph.words import join_names, plain
 
 _SHELL_S = 60.0
-_INTRO = """All of it is real but the agent, a stand-in: no key, no cost, and a throwaway
+_INTRO = """Everything is real except the agent, a fake one: no key, no cost, and a throwaway
 copy of {top}
 (Whether the agent itself is there and logged in, ralph doctor says.)
 """
 _SAMPLE_INTRO = """In a throwaway git repository ralph plans and builds a sample.
-All of it is real but the agent, a stand-in: no key, no network, no cost.
+Everything is real except the agent, a fake one: no key, no network, no cost.
 """
 _SAMPLE_OUTRO = """
 It works, and the repository is gone again. Your turn: write down in feature.md
@@ -75,7 +75,7 @@ def rehearse(asked: Asked) -> int:
 
 
 def _make_sample(top: Path) -> None:
-    """Makes it the working directory; what is the person's own in the environment does not count. Raises RalphError."""
+    """Makes it the working directory; the user's own environment does not count. Raises RalphError."""
     base = site.getuserbase()
     for name in [one for one in os.environ if one.startswith(("RALPH_", "GIT_", "XDG_")) and one != MARK]:
         del os.environ[name]  # by the mark an outer ralph knows what it started
@@ -85,7 +85,7 @@ def _make_sample(top: Path) -> None:
     done = call_program(["sh", "-c", sample.BEGINS], timeout_s=_SHELL_S, cwd=top, stdin=sample.PLAN.encode())
     if done.code:
         what = f"git does not work: {changes.error_text(done)}"
-        raise RalphError(what, 1, fix="install git, or mend it; a rehearsal commits for real")
+        raise RalphError(what, 1, fix="install git, or fix it; a rehearsal commits for real")
     os.chdir(top)
 
 
@@ -112,7 +112,7 @@ def _say(text: str, *, heading: bool = False) -> None:
 
 
 class Rehearsal:
-    """What is rehearsed and where, and what came of it so far."""
+    """What is rehearsed and where, and the result so far."""
 
     def __init__(self, asked: Asked, folder: Path, *, is_sample: bool) -> None:
         self.asked = asked
@@ -125,7 +125,7 @@ class Rehearsal:
         """The copy; of the same name, as notices show it."""
         self.pauses = folder / "pauses"
         self.happened: list[str] = []
-        """What each start came to, in a line."""
+        """The result of each run, in a line."""
         self.wrong: list[str] = []
         """What would have gone wrong, same."""
 
@@ -214,7 +214,7 @@ class Rehearsal:
         return re.sub(re.escape(str(self.original)) + r"(?![\w.-])", lambda _: str(self.top), text)
 
     def _environment(self) -> dict[str, str]:
-        """The person's, but for what would lead back to the original, and for ralph's own state."""
+        """The user's, except what would lead back to the original, and ralph's own state."""
         env = {name: self._moved(value) for name, value in os.environ.items() if name not in _ELSEWHERE}
         own = {
             "push.recurseSubmodules": "nothing-is-pushed-in-a-rehearsal",  # git push fails over it
@@ -235,7 +235,7 @@ class Rehearsal:
         }
 
     def _start(self, mode: str, file: Path) -> int:
-        """A real start of ralph in the copy and in this terminal, and what came of it; the exit code."""
+        """A real run of ralph in the copy and in this terminal, and its result; the exit code."""
         settings = self.found.settings
         plan = Path(self.asked.plan)
         plan = self._counterpart(plan.parent) / plan.name  # where that is a link, its name counts
@@ -259,7 +259,7 @@ class Rehearsal:
         if settings.wrap:
             env["RALPH_WRAP"] = "env"  # a sandbox does not know where the copy is
         if settings.only:
-            env["RALPH_ONLY"] = "**"  # the stand-in does not know where it may write
+            env["RALPH_ONLY"] = "**"  # the fake agent does not know where it may write
         name = shlex.join(["ralph", self.asked.plan, mode])
         _say(f"$ {name}", heading=True)
         argv = [*python, "ralph", plan.name if self.is_sample else str(plan), mode]
@@ -273,6 +273,6 @@ class Rehearsal:
             outcome += f" · {last.summary} · {last.so_far}"
         self.happened.append(outcome)
         if code not in (0, Reason.LIMIT.code):
-            but = "the real agent would meet that too, but for a check of what the stand-in did not build"
+            but = "the real agent would meet that too, except a check of what the fake one did not build"
             self.wrong.append(f"`{name}` exits with {code}; {but}")
         return code

@@ -1,4 +1,4 @@
-"""The stand-in agent: does small, real work without a model, and prints events as the real one does.
+"""The fake agent: does small, real work without a model, and prints events as the real one does.
 
 `python -m ralph.commands.rehearsal.standin ONCE PLAN PROGRESS_FILE COMMITS PAUSES`, the prompt on standard input. It
 needs only the signal there that --strict asks for. It plans where there is no task yet; ONCE is empty unless a mode is
@@ -68,7 +68,7 @@ def _works(file: Path) -> str:
     if now.open:
         task = now.open[0]
         work = _does(task.whole, f"{now.tasks.index(task) + 1}")
-        if sys.argv[4]:  # a hook that mends what it finds fails only the first time
+        if sys.argv[4]:  # a hook that fixes what it finds fails only the first time
             commit = f"git add {shlex.join(work.files)} && git commit -qm {shlex.quote(work.message)}"
             _runs(f"{commit} || {{ {commit}; }}", shown=commit)
         text = text.replace(task.line.body, re.sub(rb"\[[ ~!]\]", b"[x]", task.line.body, count=1), 1)
@@ -80,8 +80,8 @@ def _works(file: Path) -> str:
 def _does(text: str, number: str) -> Work:
     """What a task needs, tried; without better knowledge a note that its turn came. Raises RalphError."""
     _says(f"Task {number}: {text}")
-    name, note = f"standin-{number}.md", f"# {text}\n\nThe stand-in agent was here. A real one would have built it.\n"
-    work = WORK.get(text) or Work({name: note}, f"test -s {name}", f"chore: stand in for {text[:60]}")
+    name, note = f"standin-{number}.md", f"# {text}\n\nThe fake agent was here. A real one would have built it.\n"
+    work = WORK.get(text) or Work({name: note}, f"test -s {name}", f"chore: pretend to build {text[:56]}")
     for path, content in work.files.items():
         _writes(Path(path), content.encode(errors="replace"))
     _runs(work.check)

@@ -18,7 +18,7 @@ _NOISE = re.compile(
     "|(?:\x1b\\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, movements of the cursor
     "|(?:\x1b[]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\\\|\x9c)?"  # titles, links, pictures
     "|\x1b[ -/]*[0-~]"
-    "|[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]",  # other controls, but for tab and newline
+    "|[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]",  # other controls, except tab and newline
     re.MULTILINE,
 )
 _MOST_LINES = 60
@@ -72,7 +72,7 @@ def with_mode(text: bytes, mode: str, rounds: str | None = None) -> bytes:
 
 
 def _with_head(text: bytes, name: str, value: str) -> bytes:
-    """The text with this in its head under this name, or with nothing, in place of what stands there."""
+    """The text with this in its head under this name, or with nothing, in place of what is there."""
     text = without_lines(text, name)
     if not value:
         return text
@@ -114,7 +114,7 @@ def with_tasks(text: bytes, lines: Sequence[bytes]) -> bytes:
 
 
 def section_range(text: bytes, title: str) -> tuple[int, int]:
-    """Where what stands below the heading that begins so starts and ends; the end of the text where there is none."""
+    """Where what is below the heading that begins so starts and ends; the end of the text where there is none."""
     heading = _heading(text, title)
     if not heading:
         return len(text), len(text)
@@ -123,7 +123,7 @@ def section_range(text: bytes, title: str) -> tuple[int, int]:
 
 
 def message_lines(text: bytes) -> list[bytes]:
-    """The lines that stand under Messages, without blank ones."""
+    """The lines that are under Messages, without blank ones."""
     start, end = section_range(text, "Messages")
     return [line.strip() for line in text[start:end].split(b"\n") if line.strip()]
 
@@ -157,7 +157,7 @@ def with_refusal(text: bytes, reasons: Sequence[str], output: str = "", *, what:
 
 
 def without_refusal(text: bytes) -> bytes:
-    """The text without the Verification section that ralph wrote; a person's own, and what was added below, stays."""
+    """The text without the Verification section that ralph wrote; the user's own, and what was added below, stays."""
     return _REFUSAL.sub(b"", text)
 
 

@@ -23,7 +23,7 @@ _EDIT_TRIES = 50
 
 
 class ProgressFile:
-    """The one file that is the state. `state` keeps what a person may want back; `say` hears what was done to it."""
+    """The one file that is the state. `state` keeps what the user may want back; `say` hears what was done to it."""
 
     def __init__(self, path: Path, state: State) -> None:
         self.path, self._state = path, state
@@ -43,7 +43,7 @@ class ProgressFile:
     def exists(self) -> bool:
         """Whether there is a file, be it empty. Raises RalphError when there is something else, or a loop of links."""
         if self._is_usurped():
-            raise RalphError(f"{self.path}: is no file (a directory, a pipe?)", 1, fix="move it away")
+            raise RalphError(f"{self.path}: is not a file (a directory, a pipe?)", 1, fix="move it away")
         return self.path.exists()
 
     def read(self) -> Progress:
@@ -61,7 +61,7 @@ class ProgressFile:
     def _peek(self) -> bytes:
         """Its bytes; none when it is missing, or something has taken its place."""
         if _is_blank(self.text):
-            self.exists()  # or says what stands there
+            self.exists()  # or says what is there
         elif self._is_usurped():
             return b""
         with files.os_errors_as_ralph_errors(self.path, "read"), contextlib.suppress(FileNotFoundError):
@@ -69,7 +69,7 @@ class ProgressFile:
         return b""
 
     def _is_usurped(self) -> bool:
-        """Whether something stands in its place that is no file, or a link to another one, which a write would hit."""
+        """Whether something is in its place that is not a file, or a link to another one, which a write would hit."""
         if self.path.is_symlink() and (os.path.realpath(self.path) != self._home or os.path.islink(self._home)):  # noqa: PTH114 - a link then is a loop
             return True
         with files.os_errors_as_ralph_errors(self.path, "read"):
@@ -118,7 +118,7 @@ class ProgressFile:
 
 
 class NewMessages:
-    """What a person adds under Messages while an agent works, whose older copy of the file may write over it.
+    """What the user adds under Messages while an agent works, whose older copy of the file may write over it.
 
     `before` is the text of the file when it began.
     """
@@ -137,7 +137,7 @@ class NewMessages:
                 self._take(self._path.read_bytes())
 
     def _take(self, text: bytes) -> None:
-        """Where none is left somebody wrote over them; where others came the person has thought better of it."""
+        """Where none is left somebody wrote over them; where others came the user has thought better of it."""
         new = [line for line in message_lines(text) if line not in self._known]
         if not new:
             self._gone = self._gone + self._new

@@ -30,7 +30,7 @@ _OF_HEAD = ("Plan", "Started", "Spent", "Mode")
 _MODE = re.compile(r"(.*?)\s*((?<!\S)(\d{1,4})(?:/\d{1,4})?)?$")
 _DOLLARS = re.compile(r"\$?(\d[\d,]{0,14}(?:\.\d+)?)")
 _LISTS = ("task", "notes", "acceptance", "success criteria", "proposed")
-"""How the titles begin of sections whose checkboxes are known to be tasks, and to be none: people write criteria as
+"""How the titles begin of sections whose checkboxes are known to be tasks, and to be none: people write checks as
 checkboxes too, agents proposals."""
 
 LARGE_BYTES = 50_000
@@ -57,7 +57,7 @@ def split_blocks(text: bytes) -> Blocks:
     """The lines of a text and its code fences.
 
     A fence is three or more backticks or tildes, closed by at least as many of the same, at any indentation, since
-    lists may hold it. One that is never closed is no fence, and all below it is text: a slip must not hide the rest.
+    lists may hold it. One that is never closed is not a fence, and all below it is text: a slip must not hide the rest.
     """
     lines: list[Line] = []
     fences: list[tuple[Line, Line]] = []
@@ -86,21 +86,21 @@ class Progress(NamedTuple):
     """The lines that count, by the word that they begin with: the control words; directly below RALPH_DONE Verified,
     the note of a check that passed; above the first heading below the top level Plan, Started, Spent and Mode."""
     done: bool
-    """Whether RALPH_DONE stands there."""
+    """Whether RALPH_DONE is there."""
     verified: str
     """ralph's note below it: when the check passed, on which commit, and whether it was `CHECKS_ALONE`."""
     stop: bool
-    """Whether RALPH_STOP stands there."""
+    """Whether RALPH_STOP is there."""
     blocked: str | None
     """The reason after RALPH_BLOCKED, perhaps empty; None when the word is not there."""
     blocked_by_ralph: bool
-    """Whether it was ralph that gave up, not the agent or a person."""
+    """Whether it was ralph that gave up, not the agent or the user."""
     plan: str
     """The plan it was made for, if it says so."""
     spent_usd: float
     """What the plan cost so far, as far as it says so."""
     mode: str
-    """The mode that it is in; empty where none is said, which means build."""
+    """The mode that it is in; empty where none is given, which means build."""
     rounds: str
     """`2/3`: how many times what was built was handed on to be validated, and how often it may be; or nothing."""
     round: int

@@ -40,7 +40,7 @@ class Task:
     mark: str
     """What stands between the brackets."""
     whole: str = ""
-    """The text with the id, as it stands in the list."""
+    """The text with the id, as it is in the list."""
     line: Line = _NOWHERE
     number: int = 0
     """That of the line, for people."""
@@ -77,7 +77,7 @@ class Task:
         return len(self.note_values("failed"))
 
     def has_more_tries(self, most: int | None) -> bool:
-        """Whether it may be tried again after one more failure, where it gets at most so many tries."""
+        """Whether it may be tried again after one more failure, where it gets at most so many attempts."""
         return most is None or self.tries + 1 < most
 
     @property

@@ -10,12 +10,12 @@ from ralph.words import one_line, timestamp
 _LONGEST = 5_000
 """Characters of a note: a reviewer's whole word, and of a check's output the lines that `CommandRun.why` leaves."""
 _GOES_ON = re.compile(rb"(?:[ \t]+(?!(?:[-*+]|\d{1,9}[.)])[ \t]|`{3}|~{3})[^\s#][^\n]*(?:\n|\Z))*")
-"""Indented lines that begin no item and no fence: they go on with the item above."""
+"""Indented lines that begin no item and no fence: they continue the item above."""
 
 
 _OF_ATTEMPTS = ("failed", "role", "blocked", "begun", "cannot run", "claimed", "reopened", "dismissed")
 BY_AGENT = "by the agent: "
-"""Begins what is said of a task that an agent blocked."""
+"""Begins the note on a task that an agent blocked."""
 _OF_EVIDENCE = ("begun", "held", "cannot run", "claimed", "note")
 
 
@@ -75,11 +75,11 @@ def with_failure(text: bytes, task_id: str, why: str, most: int | None = None, *
     tries = task.tries + 1
     when = timestamp()
     gone = () if is_claimed else ("claimed",)
-    text = with_mark(text, " ", task_id, note=f"failed: {when} try {tries}", why=why, gone=gone)
+    text = with_mark(text, " ", task_id, note=f"failed: {when} attempt {tries}", why=why, gone=gone)
     if task.has_more_tries(most):
         return text
     reason = why.partition("\n")[0]
-    return with_mark(text, "!", task_id, note="blocked", why=f"given up after try {tries}: {reason}")
+    return with_mark(text, "!", task_id, note="blocked", why=f"given up after attempt {tries}: {reason}")
 
 
 def with_broken_tasks(text: bytes, broken: Mapping[str, str]) -> bytes:

@@ -22,11 +22,11 @@ class Mended(NamedTuple):
     what: tuple[str, ...] = ()
     """What was undone, a line each for people. It is none that new tasks are under Proposed, and another order."""
     kinds: Mapping[str, int] = {}
-    """How many ticks and checks were undone; 0 stands for what has no number."""
+    """How many ticks and checks were undone; 0 means that it has no number."""
 
 
 def undo_list_edits(before: bytes, after: bytes) -> Mended:
-    """The text `after` with what is ralph's alone as it is in `before`, but for a new RALPH_STOP or RALPH_BLOCKED."""
+    """The text `after` with what is ralph's alone as it is in `before`, except a new RALPH_STOP or RALPH_BLOCKED."""
     wanted = _meaning(before)
     left = _meaning(after)
     if left == wanted:
@@ -66,7 +66,7 @@ def _quoted(line: bytes) -> str:
 
 
 def _meaning(text: bytes) -> list[bytes]:
-    """What it says to ralph, and what ralph says in it, line by line, but for what stops a run."""
+    """What it says to ralph, and what ralph says in it, line by line, except what stops a run."""
     words = progress.parse(text).words
     message = sorted(words[word][0].body.strip() for word in words if word not in _STOPS)
     for title, _, section in _sections(text):
@@ -101,7 +101,7 @@ def _merged(before: bytes, after: bytes, new: Sequence[Task], quote: bytes) -> b
 
 
 def _with_stops(text: bytes, after: bytes) -> bytes:
-    """With every word that stops a run, where a person would look for it."""
+    """With every word that stops a run, where the user would look for it."""
     was = progress.parse(text).words
     now = progress.parse(after).words
     for word in _STOPS:

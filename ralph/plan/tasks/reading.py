@@ -44,7 +44,7 @@ def find_task(tasks: Sequence[Task], task_id: str | None) -> Task | None:
 
 
 def select_next(tasks: Sequence[Task], alone: str | None = None, crashes: Mapping[str, int] = {}) -> Task | None:
-    """What to do next: pending, nothing it comes after is open; by priority, then fewest tries, then order.
+    """What to do next: pending, nothing it comes after is open; by priority, then fewest attempts, then order.
 
     Of all, or of this one alone. Last what was blocked before, and that at which agents failed outright twice.
     """
@@ -73,7 +73,7 @@ def _to_do(tasks: Sequence[Task]) -> Iterator[tuple[Task, list[str]]]:
 
 
 def why_stuck(tasks: Sequence[Task], alone: str | None = None) -> str:
-    """For a person: what is blocked, and what waits for what; empty when one can be begun, or all is done.
+    """For the user: what is blocked, and what waits for what; empty when one can be begun, or all is done.
 
     Of all, or of this one alone.
     """
@@ -94,8 +94,8 @@ def why_stuck(tasks: Sequence[Task], alone: str | None = None) -> str:
 def find_problems(tasks: Sequence[Task]) -> list[str]:
     """Why it cannot be worked on: one message each, with its line; none when every task can be reached.
 
-    Tasks that wait for each other, one ring of them, are told once each has an id of its own and all that is waited for
-    is there. A task waits for its parts, and a part for what its task comes after.
+    Tasks that wait for each other, one ring of them, are reported once each has an id of its own and all that is waited
+    for is there. A task waits for its parts, and a part for what its task comes after.
     """
     wrong = list[str]()
     order = TopologicalSorter[str]()
@@ -105,7 +105,7 @@ def find_problems(tasks: Sequence[Task]) -> list[str]:
             wrong.append(f"line {task.number}: {task.id} is the id of another task, too; each needs one of its own")
         for name in task.after:
             if name not in by_id:
-                wrong.append(f"line {task.number}: {task.id} comes after {name}, which is no task")
+                wrong.append(f"line {task.number}: {task.id} comes after {name}, which is not a task")
         after = [name for one in (task, *task.above) for name in one.after]
         order.add(task.id, *after, *(part.id for part in task.subtasks))
     try:
