@@ -183,6 +183,20 @@ class TestIndependentTasks:
         assert (project.home / "ran").read_text() == "ralph attempt\n" * 5, "checks and their setup, too"
         assert (project.home / "hooks").read_text() == "ran\n" * 3, "the project's hooks run in each clone"
 
+    def test_are_reviewed_once_each_and_not_again_where_they_are_checked_on_top_of_others(
+        self, crew: Crew, project: Project
+    ) -> None:
+        """By the roles that the plan names: an agent that is asked again costs again."""
+        signal = "grep -o '<task-done session=.*</task-done>'"
+        signal = f'prompt=$(cat); echo >> ~/reviews; printf %s "$prompt" | {signal}'
+        reviewer = executable(project.home / "reviewer", signal)
+        (project.root / "feature.md").write_text("# F\n\nRALPH_ROLES: build,review\n")
+        project.git("commit", "-qam", "roles")
+        crew.has(A, B, a="meets b; echo > a.txt", b="meets a; echo > b.txt")
+        crew.works("--agent-for", f"review={reviewer}")
+        assert sorted(crew.subjects()[1:]) == ["a: The first", "b: The second"]
+        assert (project.home / "reviews").read_text() == "\n" * 2
+
     def test_count_as_their_own_ralph_has_judged_them_and_else_no_git_looks_at_them(
         self, crew: Crew, project: Project
     ) -> None:
