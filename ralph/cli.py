@@ -258,7 +258,7 @@ _VERBS = [
     ),
     _verb(
         "notify",
-        "ralph.commands.config.send_test_notice",
+        "ralph.commands.config.set_up_or_test_channels",
         "Send notifications: `setup` asks for the settings of a channel, `test` sends one through each.",
         click.Argument(["what"], type=click.Choice(("setup", "test"))),
     ),

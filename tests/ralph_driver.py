@@ -30,7 +30,7 @@ from ralph.process.programs import Patience
 how = {"speed": 1, "times": 0, "wall_s": 0, "running_s": 0, "when": "", "awake_s": 0, "marks": ""}
 said = json.loads(sys.argv.pop(1))
 how |= {name: said.pop(name) for name in how if name in said}
-began, first = time.time(), Pace().running()
+began, first = time.time(), Pace().uptime_s()
 
 class Other(Pace):
     slept = 0.0
@@ -42,8 +42,8 @@ class Other(Pace):
     def now(self):
         return began + self.elapsed(super().now() - began, how["wall_s"])
 
-    def running(self):
-        return first + self.elapsed(super().running() - first, how["running_s"])
+    def uptime_s(self):
+        return first + self.elapsed(super().uptime_s() - first, how["running_s"])
 
     def awake(self):
         return super().awake() + how["awake_s"] * len(glob.glob(how["marks"] + "/mark-*"))

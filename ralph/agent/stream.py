@@ -231,7 +231,7 @@ def content_blocks(event: Event) -> list[Event]:
     return []
 
 
-def drop_parts(transcript: Path) -> None:
+def drop_stream_events(transcript: Path) -> None:
     """Takes the parts of messages out of a transcript: what they say is there in full.
 
     claude prints each answer a second time so, where it was asked to (measured: 9 to 21 times as many bytes). Whoever

@@ -43,7 +43,7 @@ def auto_commit_setting(choice: str) -> None:
     click.echo(f"auto-commit is {'on' if counts.auto_commit else 'off'} ({where})")
 
 
-def send_test_notice(what: str) -> int:
+def set_up_or_test_channels(what: str) -> int:
     """Channels that tell people how it goes: `setup` asks for their settings, `test` tries them; the exit code."""
     channels = load_channel()
     if what == "test":

@@ -24,7 +24,7 @@ from ralph.plan import progress
 from ralph.plan.progress.file import ProgressFile
 from ralph.process import lock
 from ralph.process.programs import call_program
-from ralph.screen.text import draws, terminal_width, wrap
+from ralph.screen.text import can_move_cursor, terminal_width, wrap
 from ralph.settings import sources
 from ralph.settings.options import Asked
 from ralph.settings.table import ON_COMMAND_LINE, Given, Settings
@@ -61,7 +61,7 @@ class _Doctor:
         self.agents = agent.choose_agents(settings, self.asked.agent_arguments)
         for setting in ON_COMMAND_LINE:
             if one := settings.given.get(setting.field):
-                yield ok(f"{setting.name} {' '.join(_shown(one).split())} ({one.where})")
+                yield ok(f"{setting.name} {' '.join(_without_secret(one).split())} ({one.where})")
         for remark in settings.remarks:
             yield warning(remark.what, remark.fix)
         limits = settings.once, settings.max_iterations, settings.max_time, settings.max_cost, settings.max_total_cost
@@ -162,7 +162,7 @@ class _Doctor:
         """The line for the crontab, and what cron does not have."""
         if not self.asked.plan:
             return
-        words = ["env", *(f"{one.variable}={_shown(one)}" for one in self.asked.given)]
+        words = ["env", *(f"{one.variable}={_without_secret(one)}" for one in self.asked.given)]
         needed = ["PATH", *(one.doctor.get("sandbox", "") for one in self.agents)]
         words += [f"{name}={os.environ[name]}" for name in needed if name in os.environ]
         words += ["ralph", *["--requirements"] * self.asked.in_place, self.asked.plan]
@@ -186,7 +186,7 @@ def _unknown_word(command: str) -> str:
     return first[1]
 
 
-def _shown(one: Given) -> str:
+def _without_secret(one: Given) -> str:
     """What is set, without an address that may let others in."""
     return "***" if one.variable == "RALPH_HEARTBEAT_URL" else one.text
 
@@ -236,9 +236,9 @@ def _print(check: _Check) -> None:
     """Its rows, and below them the remedy; a command stands on a line of its own, to be copied."""
     mark, sign, colour = _MARKS[check.level]
     remedy, _, command = check.fix.partition("\n")
-    if draws():
+    if can_move_cursor():
         mark = sign if os.environ.get("NO_COLOR") else f"\x1b[{colour}m{sign}\x1b[0m"
-    indent = " " * (len(sign if draws() else mark) + 13)
+    indent = " " * (len(sign if can_move_cursor() else mark) + 13)
     edge = terminal_width()
     room = edge and edge - len(indent)
     rows = [*wrap(check.said, room), *(wrap(f"→ {remedy}", room) if remedy else ())]

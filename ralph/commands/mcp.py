@@ -109,7 +109,7 @@ class Tools:
         ids = [one.id for one in task.chain]
         answer = self._edited(task_id, lambda text: edits.with_mark(text, "x", *ids))
         if verification_notes:
-            self._noted(f"{task_id}: {verification_notes}")
+            self._add_note(f"{task_id}: {verification_notes}")
         return answer
 
     def mark_task_blocked(self, task_id: str, reason: str) -> Answer:
@@ -119,7 +119,7 @@ class Tools:
 
     def append_learning(self, learning: str, category: Category) -> Answer:
         """Records what whoever works on this after you should know, in one line."""
-        return self._noted(f"{category.upper()}: {learning}")
+        return self._add_note(f"{category.upper()}: {learning}")
 
     def get_plan_summary(self) -> Answer:
         """Every task, how many there are of each status, and how much is complete."""
@@ -172,7 +172,7 @@ class Tools:
 
     def update_memory(self, content: str) -> Answer:
         """Adds what the next iterations must know, in one line, to what ralph tells them anyway."""
-        return self._noted(f"MEMORY: {content}")
+        return self._add_note(f"MEMORY: {content}")
 
     def _listed(self) -> Sequence[Task]:
         """The tasks, each with the id that an edit gives it."""
@@ -220,7 +220,7 @@ class Tools:
             answer["note"] = "ralph checks it when your turn is over, and only then ticks it"
         return answer
 
-    def _noted(self, message: str) -> Answer:
+    def _add_note(self, message: str) -> Answer:
         line = f"- [{timestamp()}] {_one_line(message)}"
         self._edit(lambda text: progress.with_lines(text, "Notes", [line.encode(errors="replace")]))
         return {"noted": line}

@@ -186,11 +186,11 @@ def _at_rest(plan: Plan, now: Progress | None, last: Record | None, begun: Unjud
 def describe_record(record: Record) -> str:
     """A record in a line; empty for what the line of an iteration tells."""
     if record.event == "iteration":
-        return f"{record.kind} {record.summary}" + " · not counted" * (not record.counted)
+        return f"{record.mode_and_round} {record.summary}" + " · not counted" * (not record.counted)
     if record.event == "run":
-        return f"{record.kind} ended: {record.summary}"
+        return f"{record.mode_and_round} ended: {record.summary}"
     if record.event == "wait":
-        return f"{record.kind} waits until {format_moment(record.until, record.at)}: {record.message}"
+        return f"{record.mode_and_round} waits until {format_moment(record.until, record.at)}: {record.message}"
     if record.event == "verify" and not (record.iteration and record.success):
         return f"verify: {one_line(record.message, 300) or 'passed'}"
     if record.event == "tamper":

@@ -20,7 +20,7 @@ from ralph.run.prepared import PreparedStart
 from ralph.settings import sources
 from ralph.settings.options import Asked
 from ralph.store import journal
-from ralph.store.notes import WantedConversation
+from ralph.store.notes import AnnouncedConversation
 from ralph.store.state import State
 from ralph.words import plain, plural
 
@@ -51,9 +51,9 @@ def _call(start: PreparedStart, state: State) -> None:
     """Ends this run; with a notice, once, where it is the progress file that wants a conversation."""
     fix = f"start ralph {shlex.quote(str(start.asked.plan))} {start.mode} in a terminal"
     wanted = RalphError(f"{start.name}: {start.mode} is a conversation", 4, fix=fix)
-    wanted_before = state.load_note(WantedConversation)
+    wanted_before = state.load_note(AnnouncedConversation)
     if start.asked.mode != start.mode and not (wanted_before and wanted_before.mode == start.mode):
-        state.save_note(WantedConversation(mode=start.mode))
+        state.save_note(AnnouncedConversation(mode=start.mode))
         values = sources.channel_values()
         notice = channels.Notice("blocked", "Ralph Blocked", f"Plan: {start.name}\n{wanted.message}")
         for channel in channels.configured_channels(values):
@@ -100,7 +100,7 @@ def _converse(start: PreparedStart, state: State) -> str:
     env = {name: value for name, value in os.environ.items() if not name.startswith("RALPH_")}
     plan, before = files.read_or_empty(start.plan), progress.parse(files.read_or_empty(start.progress_path))
     code = foreground(agent.command_line(start.settings, prompt), env=env)
-    state.remove_note(WantedConversation)
+    state.remove_note(AnnouncedConversation)
     now = progress.parse(files.read_or_empty(start.progress_path))
     ended = f"the agent exited with {code} · " if code else ""
     message = f"{ended}{start.plan.name} {'is as it was' if files.read_or_empty(start.plan) == plan else 'changed'}"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from ralph.agent.stream import drop_parts
+from ralph.agent.stream import drop_stream_events
 from ralph.agent.turn import Commits, Outcome, Turn, said_of_work
 from ralph.errors import RalphError
 from ralph.notify.channels import Notice
@@ -109,7 +109,7 @@ def _announce_iteration(run: Run, transcript: Path) -> progress.Progress:
         run.outbox.send(notices.started_notice(run))
     run.update_iteration(transcript=transcript)
     run.screen.remark(f"ralph: {notices.iteration_heading(run)}")
-    run.console.end_activity()
+    run.console.show_agent_at_work()
     return before
 
 
@@ -162,7 +162,7 @@ def _run_agent(run: Run, transcript: Path, prompt: str, messages: NewMessages) -
         ended = run.run_supervised(job, hear, over)
     finally:
         if settings.max_context is not None:
-            drop_parts(transcript)
+            drop_stream_events(transcript)
     if ended.unstarted:
         why = f"the agent {argv[0]} cannot be started: {ended.unstarted}"
         passes = run.tally.iterations > 0  # it was there an iteration ago: somebody puts a new one in its place
@@ -288,7 +288,7 @@ def _wait_it_out(run: Run, turn: Turn) -> Stop | None:
     None for a limit where another agent can work meanwhile.
     """
     if (
-        _wait_is_pointless(run) or run.controller.last_began_at < run.tally.last_wait_ended_at
+        _wait_is_pointless(run) or run.controller.last_attempt_began_at < run.tally.last_wait_ended_at
     ):  # it met the limit that was waited for since
         return None
     now = run.pace.now()
@@ -321,7 +321,7 @@ def wait_out(run: Run, seconds: float) -> None:
     """Waits that long for a limit or trouble to pass, or until somebody writes what ends the run."""
     waited_s = _sleep(run, seconds)
     run.tally.unrecorded_wait_s += waited_s
-    run.tally.last_wait_ended_at = run.pace.running()
+    run.tally.last_wait_ended_at = run.pace.uptime_s()
     run.tally.waited_s += waited_s
 
 
@@ -333,7 +333,7 @@ def _wait_is_pointless(run: Run) -> bool:
 def _sleep(run: Run, seconds: float) -> float:
     """How long it waited, by two clocks: one may be set by somebody, the other may not know what the first one does."""
     pace = run.pace
-    began = beat = running = pace.running()
+    began = beat = running = pace.uptime_s()
     until = pace.now() + seconds
     while not signals.interrupted() and pace.now() < until and running - began < seconds:
         if running > began and _wait_is_pointless(run):
@@ -342,5 +342,5 @@ def _sleep(run: Run, seconds: float) -> float:
             beat = running
             run.outbox.send(Notice("alive"))
         pace.sleep(min(_LOOK_UP_S, seconds - (running - began), until - pace.now()))
-        running = pace.running()
+        running = pace.uptime_s()
     return running - began

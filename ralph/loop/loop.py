@@ -11,7 +11,7 @@ from ralph.run.claims import check_claim, verify_before_start
 from ralph.run.context import Run
 from ralph.run.judge import Iteration, judge_iteration
 from ralph.run.verdict import Reason, Stop, needs_final_check
-from ralph.store.notes import BlockReason, WantedConversation
+from ralph.store.notes import AnnouncedConversation, BlockReason
 
 
 def loop(run: Run) -> Stop:
@@ -24,7 +24,7 @@ def loop(run: Run) -> Stop:
         record_iteration(run, iteration)
         stop = run.controller.lets_finish(iteration.ended or pause_or_wait(run, iteration))
         stop = stop or prepare_next_iteration(run)
-    return finish_run(run, run.stop_if_tampered() or stop)
+    return finish_run(run, run.stop_if_git_tampered() or stop)
 
 
 def prepare_next_iteration(run: Run) -> Stop | None:
@@ -32,12 +32,12 @@ def prepare_next_iteration(run: Run) -> Stop | None:
 
     Follows the mode that the file names, checks a RALPH_DONE, whoever wrote it, and has the next task chosen.
     """
-    if stop := run.stop_if_tampered():
+    if stop := run.stop_if_git_tampered():
         return stop
     is_due = is_look_due(run)
     if run.file.last.mode != run.live.file_mode:
         switch_to_file_mode(run)
-    run.controller.prepare_task_list()
+    run.controller.tidy_task_list()
     while needs_final_check(run.file.last, run.settings) and not run.stop_if_interrupted():
         check_claim(run)
         if run.stop_reason() or (run.controller.picks_tasks and run.settings.max_failures is None):
@@ -65,7 +65,7 @@ def finish_run(run: Run, stop: Stop) -> Stop:
         stop = run.stop_if_interrupted() or stop
     run.state.end_iteration()
     if stop.reason is Reason.TALK:
-        run.state.save_note(WantedConversation(mode=run.mode))  # the last notice says it
+        run.state.save_note(AnnouncedConversation(mode=run.mode))  # the last notice says it
     if stop.opens_breaker:
         run.file.edit(progress.with_block, stop.why)
         run.state.save_note(BlockReason(reason=stop.reason.name))

@@ -12,7 +12,7 @@ from ralph.run import criteria, evidence, memory
 from ralph.run.claims import check_claim, run_verify
 from ralph.run.context import Run
 from ralph.run.controllers import Controller
-from ralph.run.judge import Iteration, open_tasks, quote_tasks
+from ralph.run.judge import Iteration, quote_tasks, why_not_done
 from ralph.run.verdict import Reason, Stop
 from ralph.words import join_names, plural
 
@@ -124,13 +124,13 @@ def _after_judging(run: Run, *, goes_on: bool) -> Stop | None:
     rounds = max(run.file.last.round, 1)
     most = run.settings.max_rounds
     stands = _is_of_the_file(run)
-    left = "; ".join(open_tasks(run.file.last))
+    left = "; ".join(why_not_done(run.file.last))
     if not left:
         run.file.edit(lambda text: progress.with_mode(progress.with_status(text, "RALPH_DONE"), "build", ""))
         check_claim(run)
         if run.file.last.done:
             return Stop(Reason.DONE)
-        left = "; ".join(open_tasks(run.file.last)) or run.tally.last_failure
+        left = "; ".join(why_not_done(run.file.last)) or run.tally.last_failure
     if stands:
         count = None if progress.parse(run.current.text_before).open else f"{rounds}/{most}" if rounds < most else ""
         run.file.edit(progress.with_mode, run.settings.following or "build", count)

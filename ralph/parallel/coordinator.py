@@ -134,18 +134,18 @@ class ParallelController(Controller):
     def goes_on_until(self, until: float) -> bool:
         """Begins no agent before that moment; what is at work continues, and what passed is merged."""
         self._begins_at = until
-        self._run.tally.last_wait_ended_at = self._run.pace.running() + until - self._run.pace.now()
+        self._run.tally.last_wait_ended_at = self._run.pace.uptime_s() + until - self._run.pace.now()
         return True
 
     @property
-    def last_began_at(self) -> float:
+    def last_attempt_began_at(self) -> float:
         """When the attempt began that was over last."""
         return self.last.began
 
     @property
     def activity(self) -> list[str]:
         """A line for each agent at work."""
-        now = self._run.pace.running()
+        now = self._run.pace.uptime_s()
         lines = []
         for trial in list(self.running.values()):  # another thread asks
             doing = self._executor.doing.get(trial.task.id) or "at work"
@@ -155,7 +155,7 @@ class ParallelController(Controller):
             lines.append(f"{entry.tried.task.id} · {doing}")
         return lines
 
-    def prepare_task_list(self) -> None:
+    def tidy_task_list(self) -> None:
         """The file has an id for each task, what is done in all its parts is ticked, and only these are in progress."""
         self._file.edit(edits.with_tidy_list, *[trial.task.id for trial in self._in_progress()])
 
@@ -223,7 +223,7 @@ class ParallelController(Controller):
         if not (run.current.transcript or self._in_progress()):
             run.outbox.send(notices.started_notice(run))
         self._file.edit(edits.with_mark, "~", task.id)
-        trial = RunningTask(job=job, task=task, began=run.pace.running(), share_usd=share_usd)
+        trial = RunningTask(job=job, task=task, began=run.pace.uptime_s(), share_usd=share_usd)
         if commit := self._branch.queued_commit(task):  # no agent is asked again
             run.screen.remark(f"ralph: {task.id} passed in an earlier run and waits to be merged")
             self.queue.entries.append(QueuedTask(tried=trial, commit=commit))
@@ -328,7 +328,7 @@ class ParallelController(Controller):
         """Waits for the next event; what is known of the attempt that is over, or of what can be merged."""
         run = self._run
         while True:
-            stop = run.stop_if_interrupted() or run.stop_if_tampered()
+            stop = run.stop_if_interrupted() or run.stop_if_git_tampered()
             if not (stop or self._in_the_way):
                 self.queue.begin_checks()
             ready = self._ready_to_conclude()
@@ -346,7 +346,7 @@ class ParallelController(Controller):
     def _ready_to_conclude(self) -> QueuedTask | None:
         """What waits and will not any more: the user took it back, or it was checked on top, or a signal came."""
         taken_back = (entry for entry in self.queue.entries if entry.tried.is_taken_back(self._file.text))
-        is_over = self._run.stop_if_interrupted() or self._run.stop_if_tampered()
+        is_over = self._run.stop_if_interrupted() or self._run.stop_if_git_tampered()
         return next(taken_back, self.queue.entries[0] if is_over and self.queue.entries else self.queue.judged_head())
 
     def _announce_wait(self) -> None:
@@ -426,7 +426,7 @@ class ParallelController(Controller):
             self._branch.fetch(result.bundle)
             self._branch.put_into_queue(task, result.commit)
         if iteration.again or iteration.ended or iteration.turn.outcome is Outcome.FAILED:
-            self.prepare_task_list()
+            self.tidy_task_list()
             return iteration
         if trial.is_taken_back(self._file.text):
             return self._taken_back(iteration)
@@ -504,7 +504,7 @@ class ParallelController(Controller):
         run = self._run
         commits = self._repository.commit_stats(commit)[0] if commit else Commits()
         self._file.edit(edits.with_task_done, self.last.task.id)
-        self.prepare_task_list()
+        self.tidy_task_list()
         done = not run.read_progress().open
         wrong = tuple(check_done_claim(run, is_verified=True)) if done else ()
         return replace(iteration, moved=True, passed=True, refused=wrong, after=run.read_progress(), commits=commits)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ralph.errors import RalphError
 from ralph.files import read_or_empty, replace_unchanged
 from ralph.plan import tasks
-from ralph.plan.progress import BOM, splice, split_blocks
+from ralph.plan.progress import BOM, read_lines_and_fences, splice
 from ralph.plan.tasks import WHOLE, Note, Task
 from ralph.words import join_names, plural, shorten
 
@@ -205,7 +205,7 @@ def of_plan(path: Path, data: bytes) -> Imported | None:
         begin = len(BOM) if data.startswith(BOM) else 0
         return Imported(path.name, data, begin, len(data))
     found = []
-    for first, last in split_blocks(data).fences:
+    for first, last in read_lines_and_fences(data).fences:
         opening = _OPENING.match(data, first.start)
         if opening and (opening[1] or _TELLING.search(data, opening.end(), last.start)):
             found.append(Imported(path.name, data, opening.end(), last.start))

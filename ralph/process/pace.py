@@ -26,7 +26,7 @@ class Pace:
         """The time since 1970; it may jump."""
         return time.time()
 
-    def running(self) -> float:
+    def uptime_s(self) -> float:
         """The time since some moment; it never jumps, and a suspended machine's sleep counts."""
         return time.clock_gettime(_RUNNING)
 

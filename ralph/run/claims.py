@@ -6,7 +6,7 @@ from ralph.plan import progress
 from ralph.plan.progress import Task
 from ralph.run.context import Run
 from ralph.run.criteria import CheckResult
-from ralph.run.judge import open_tasks
+from ralph.run.judge import why_not_done
 from ralph.store.notes import StartResult
 from ralph.words import WRONG, format_duration, join_names, one_line, timestamp
 
@@ -31,8 +31,8 @@ def check_done_claim(run: Run, *, is_verified: bool = False) -> Sequence[str]:
 
     What is open was never done; the checks of all that is ticked have to hold once more, then the verify command.
     """
-    before = _asked_for(run)
-    reasons = open_tasks(run.file.last) if run.controller.picks_tasks else []
+    before = _open_requests(run)
+    reasons = why_not_done(run.file.last) if run.controller.picks_tasks else []
     if not reasons:
         if (broken := run.controller.recheck()) is None:
             return ()
@@ -43,7 +43,7 @@ def check_done_claim(run: Run, *, is_verified: bool = False) -> Sequence[str]:
     if reasons:
         refuse_claim(run, reasons, output=verified.output if verified else "")
         return [verified.why] if verified else reasons
-    if run.read_progress() and (new := _asked_for(run) - before):
+    if run.read_progress() and (new := _open_requests(run) - before):
         run.console.complain(f"back to work: {join_names(sorted(new))} came while it was verified")
         run.file.edit(progress.with_status, "IN_PROGRESS")
     elif verified or is_verified or not run.settings.verify:
@@ -51,7 +51,7 @@ def check_done_claim(run: Run, *, is_verified: bool = False) -> Sequence[str]:
     return ()
 
 
-def _asked_for(run: Run) -> set[str]:
+def _open_requests(run: Run) -> set[str]:
     """What is open in the progress file: its tasks, and what the user wrote under Messages."""
     messages = {line.decode(errors="replace") for line in progress.message_lines(run.file.text)}
     return {task.whole for task in run.file.last.open} | messages

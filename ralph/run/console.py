@@ -23,9 +23,9 @@ class Console:
 
     def set_activity(self, doing: str, seconds: float | None = None) -> None:
         """Shows what ralph itself does from now on, and how long it takes where that is known."""
-        self.activity = doing, self._pace.running(), seconds
+        self.activity = doing, self._pace.uptime_s(), seconds
 
-    def end_activity(self) -> None:
+    def show_agent_at_work(self) -> None:
         """Shows that the agent works."""
         self.activity = None
 

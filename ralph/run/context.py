@@ -95,7 +95,7 @@ class Run:
     state: State
     pace: Pace
     began: float
-    """By `pace.running()`."""
+    """By `pace.uptime_s()`."""
     top: Path
     """The working directory."""
     console: Console
@@ -191,13 +191,13 @@ class Run:
 
     def elapsed_s(self) -> float:
         """How long this run has lasted, a suspended machine's sleep included."""
-        return self.pace.running() - self.began
+        return self.pace.uptime_s() - self.began
 
     def stop_if_interrupted(self) -> Stop | None:
         """Whether somebody asked ralph to end, by a signal."""
         return Stop(Reason.INTERRUPTED, signals.describe_signal()) if signals.describe_signal() else None
 
-    def stop_if_tampered(self) -> Stop | None:
+    def stop_if_git_tampered(self) -> Stop | None:
         """Whether something changed git's settings, so that none may run until the user has decided."""
         return Stop(Reason.TAMPERED, self.git_settings.block_reason) if self.git_settings.serious else None
 
@@ -235,7 +235,7 @@ class Run:
         """Why to stop, by what the file said when it was read last, and by what has happened."""
         if self.controller.is_busy:  # who works may finish
             return None
-        if stop := self.stop_if_interrupted() or self.stop_if_tampered():
+        if stop := self.stop_if_interrupted() or self.stop_if_git_tampered():
             return stop
         return stop_reason(self.file.last, self.tally, self.settings, self.elapsed_s())
 
@@ -304,7 +304,7 @@ def open_run(  # noqa: PLR0913 - what a session begins with
         file=file,
         state=state,
         pace=pace,
-        began=pace.running(),
+        began=pace.uptime_s(),
         top=top,
         console=console,
         view=View(console.screen.agent, whole=console.screen.verbose),

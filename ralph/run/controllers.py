@@ -38,11 +38,11 @@ class Controller:
         return ()
 
     @property
-    def last_began_at(self) -> float:
+    def last_attempt_began_at(self) -> float:
         """When the attempt began that was over last, in seconds since some moment."""
         return math.inf
 
-    def prepare_task_list(self) -> None:
+    def tidy_task_list(self) -> None:
         """Brings the task list into the form that the next choice needs."""
 
     def choose_next(self) -> Stop | None:

@@ -158,7 +158,7 @@ def _ended(iteration: Iteration, settings: Settings) -> Stop | None:
 def _refusal(iteration: Iteration, missing: tuple[Task, ...], *, has_moved: bool) -> tuple[str, ...]:
     """Why a claim of done does not hold, in words that the next iteration can act on; empty when it holds."""
     turn = iteration.turn
-    reasons = open_tasks(iteration.after)
+    reasons = why_not_done(iteration.after)
     if not iteration.after.tasks and not has_moved:
         reasons.append("no task in the list, and no change since the plan began: plan first, or write the tasks")
     if iteration.after.blocked is not None:
@@ -170,7 +170,7 @@ def _refusal(iteration: Iteration, missing: tuple[Task, ...], *, has_moved: bool
     return tuple(reasons)
 
 
-def open_tasks(now: Progress) -> list[str]:
+def why_not_done(now: Progress) -> list[str]:
     """Why a claim does not hold, as far as the file alone says."""
     return [f"{_count_tasks(now.open)} not ticked: {quote_tasks(now.open)}"] if now.open else []
 

@@ -37,7 +37,7 @@ def prompt_memory(state: State, *, task: str = "", so_far: str = "") -> str:
     for row in rows:
         wrong = re.escape(one_line(row.message, WRONG)) or "$"
         summary = row.summary if row.success else re.split(f" · (?:[a-z ]+: )?{wrong}", row.summary)[0]
-        lines.append(f"- {row.kind} · {summary}" + " · it did not succeed" * (not row.success))
+        lines.append(f"- {row.mode_and_round} · {summary}" + " · it did not succeed" * (not row.success))
         is_told = bool(task) and row.message.startswith(f"{task}, ")
         words = dict.fromkeys(filter(None, ("" if is_told else row.message, row.said)))
         lines += [f"  {one_line(message, _WORDS)}" for message in words]

@@ -144,7 +144,7 @@ def status_line(run: Run, edge: int) -> str:
     clock = f" · idle {format_duration(silent_s)}" if silent_s >= _IDLE_S else ""
     if run.console.activity:
         doing, began, seconds = run.console.activity
-        took_s = run.pace.running() - began
+        took_s = run.pace.uptime_s() - began
         clock = (
             f" · {format_duration(took_s)}"
             if seconds is None

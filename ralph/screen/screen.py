@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from ralph.screen.text import LINE_LIMIT, clip, draws, in_front, terminal_width, wrap
+from ralph.screen.text import LINE_LIMIT, can_move_cursor, clip, in_front, terminal_width, wrap
 from ralph.words import plain
 
 _BYTES_KEPT = 16_000_000
@@ -29,7 +29,7 @@ class Screen:
     def __init__(self, *, quiet: bool, verbose: bool, spinner: bool) -> None:
         self.quiet, self.verbose = quiet, verbose
         """Whether there is a line per iteration, wait and run alone, or all that the agent says, does and gets."""
-        able = draws()
+        able = can_move_cursor()
         has_colours = able and not os.environ.get("NO_COLOR")
         self._bold, self._dim, self._off = ("\x1b[1m", "\x1b[2m", "\x1b[0m") if has_colours else ("", "", "")
         self.is_live = able and spinner and not quiet

@@ -71,7 +71,7 @@ def wrap(text: str, width: int | None, joint: str = " ") -> Iterator[str]:
         yield line[at:]
 
 
-def draws() -> bool:
+def can_move_cursor() -> bool:
     """Whether what is printed goes to a terminal that can do more than print lines."""
     return os.isatty(1) and os.environ.get("TERM") not in ("", "dumb", None)
 

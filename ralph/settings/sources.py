@@ -10,7 +10,7 @@ from pathlib import Path
 from ralph import files
 from ralph.errors import RalphError
 from ralph.plan import prompt
-from ralph.plan.progress.reading import split_blocks
+from ralph.plan.progress.reading import read_lines_and_fences
 from ralph.settings.table import AGENT_OF, BY_VARIABLE, Given, Settings, Source, agent_variable, resolve_settings
 
 _DIRECTIVE = re.compile(r"[ ]{0,3}(?!RALPH_(?:DONE|STOP|BLOCKED):)(RALPH_[A-Z0-9_]+):(.*)")
@@ -52,7 +52,7 @@ def of_plan(text: bytes, name: str) -> Iterator[Given]:
     """The directives of a plan: lines of their own, outside of code fences; a task list in JSON wants to be strict."""
     if name.endswith(".json"):
         yield Given("RALPH_STRICT", "true", Source.PLAN, name)
-    for line in split_blocks(text).lines:
+    for line in read_lines_and_fences(text).lines:
         number = text.count(b"\n", 0, line.start) + 1
         where = f"{name}:{number}"
         found = _DIRECTIVE.fullmatch(line.body.decode(errors="replace"))

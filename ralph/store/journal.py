@@ -131,7 +131,7 @@ class Record:
     """How many it is: 1 for an iteration that counts, those of a run, those of `sums`."""
 
     @property
-    def kind(self) -> str:
+    def mode_and_round(self) -> str:
         """Its mode, or the role of the task; with the round where there is one."""
         return self.mode + f" in round {self.round}" * bool(self.round)
 

@@ -154,7 +154,7 @@ class BlockReason(Note):
 
 
 @dataclass(kw_only=True)
-class WantedConversation(Note):
+class AnnouncedConversation(Note):
     """A mode that talks with the user, who was asked once."""
 
     file_name: ClassVar = "conversation"

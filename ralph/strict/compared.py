@@ -18,7 +18,7 @@ _DEEP = ("objects", "refs", "logs", "hooks", "info")
 _COMPARED = ("commondir", "info/exclude", "info/attributes")
 
 
-def snapshot_git_config(repository: Repository | None, outside: Iterable[Path], plan: Path) -> dict[str, str]:
+def snapshot_outside(repository: Repository | None, outside: Iterable[Path], plan: Path) -> dict[str, str]:
     """By path what a file holds, or an arrow and where a link or a folder leads; `outside` is beyond the tree."""
     found = _of_git(repository) if repository else {}
     for path in [path for place in outside for path in (place, *place.glob("*"))]:

@@ -47,7 +47,7 @@ class StrictController(Controller):
         self._without_proof = ""
         """Why nothing proves that the attempt did what it was for, where two agents said that all is done."""
 
-    def prepare_task_list(self) -> None:
+    def tidy_task_list(self) -> None:
         """The file has an id for each task; what is done in all its parts is ticked, and none is in progress."""
         if self._role:
             self._run.enter_mode("build")
@@ -177,7 +177,7 @@ class StrictController(Controller):
             self._mark_task(" ", "role", f"{self._role}: {why}")
             return replace(iteration, failed=f"{task.id}, {self._role}: {why}")
         if roles:
-            self._mark_task(" ", "role", roles.after_failure(self._role, found))
+            self._mark_task(" ", "role", roles.role_after_failure(self._role, found))
         self._edit_list(lambda text: edits.with_failure(text, task.id, why, most, is_claimed=bool(found.unproved)))
         message = f"{task.id}, attempt {task.tries + 1}: {why}"
         return replace(iteration, failed=message, may_retry=task.has_more_tries(most))
@@ -203,7 +203,7 @@ class StrictController(Controller):
                 return Finding(failed="a signal came while it was checked")
             if ended.failed:
                 return Finding(failed=ended.why, red=True)
-        return self._proof(iteration, checks)
+        return self._require_proof(iteration, checks)
 
     def _is_settled(self, rejection: str) -> bool:
         """Whether all that a reviewer names was dismissed by the user, who gave a reason for each below the task."""
@@ -213,7 +213,7 @@ class StrictController(Controller):
             self._run.console.complain(f"{self._task.id}: ignored, since it was dismissed: {join_names(named)}")
         return settled
 
-    def _proof(self, iteration: Iteration, checks: Sequence[Criterion]) -> Finding:
+    def _require_proof(self, iteration: Iteration, checks: Sequence[Criterion]) -> Finding:
         """Whether something says that it was the attempt which made all green; two agents' word where nothing can."""
         now = self._current_task
         has_changes = bool(self._guard.changed_files(now.id)) or iteration.before.size != iteration.after.size

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ralph.agent.turn import said_of_work
-from ralph.plan.progress.reading import split_blocks
+from ralph.plan.progress.reading import read_lines_and_fences
 from ralph.words import shorten
 
 _FORM = (
@@ -70,7 +70,9 @@ def requested_mode(message: str, token: str) -> str:
 
 def _lines(message: str) -> list[str]:
     """Its lines outside of code fences, except those that are blank at its end."""
-    return [line.body.decode().strip() for line in split_blocks(message.strip().encode(errors="replace")).lines]
+    return [
+        line.body.decode().strip() for line in read_lines_and_fences(message.strip().encode(errors="replace")).lines
+    ]
 
 
 def _claim(kind: str, about: Mapping[str, str], content: str, token: str, task_id: str) -> Finding:

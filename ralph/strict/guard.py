@@ -178,7 +178,7 @@ class Guard:
         """
         # no task is about another plan's progress file
         changed = {name for name in self._uncommitted.get(task, ()) if not name.endswith("_PROGRESS.md")}
-        names, failed = self._own_in_commits | changed, ""
+        names, failed = self._own_tracked_files | changed, ""
         if names and self.may_commit:
             if self._has_jj:
                 failed = jj_commit(self._root, names, message)
@@ -206,7 +206,7 @@ class Guard:
             self._state.save_note(watch)
 
     @cached_property
-    def _own_in_commits(self) -> set[str]:
+    def _own_tracked_files(self) -> set[str]:
         """Those of ralph's own files that go into each commit, since HEAD has them; an agent may have staged one."""
         own = self._own | ({os.path.relpath(self._plan, self._root)} if self._run.start.asked.in_place else set())
         return own.intersection(self._repository.committed_files() if self._repository else ())
@@ -309,7 +309,7 @@ class Guard:
     def _look(self) -> dict[str, str]:
         """How what is only compared is now: git's hooks and links; under --strict also what lies outside."""
         outside = self._outside if self._watch.is_strict else []
-        return compared.snapshot_git_config(self._repository, outside, self._plan)
+        return compared.snapshot_outside(self._repository, outside, self._plan)
 
     @_disk_errors_end_the_run()
     def _settle(self, watched: TurnFindings, look: TreeAtEnd | None = None) -> None:

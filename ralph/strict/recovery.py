@@ -16,7 +16,7 @@ from ralph.process.lock import Lock
 from ralph.process.programs import end_strays
 from ralph.run.claims import refuse_claim
 from ralph.run.context import Run
-from ralph.run.judge import open_tasks
+from ralph.run.judge import why_not_done
 from ralph.screen.view import View
 from ralph.store import journal
 from ralph.store.notes import TreeBefore, UncommittedFiles, UnjudgedIteration
@@ -110,7 +110,7 @@ def put_list_back(run: Run, before: TreeBefore | None, death: UnjudgedIteration)
 def take_back_claim(run: Run) -> None:
     """A claim that nobody judged is verified, or taken back where nothing can tell."""
     if run.read_progress().done:
-        open_ones = open_tasks(run.file.last)
+        open_ones = why_not_done(run.file.last)
         if run.settings.verify and not open_ones:
             run.file.edit(progress.without_lines, "Verified")
         else:

@@ -35,7 +35,7 @@ class Roles(NamedTuple):
         """Whether it is the role that failed, and not what was made: that does not count as an attempt at the task."""
         return role not in (self.last_writer, self.fix) and not (found.rejected or found.red)
 
-    def after_failure(self, role: str, found: Finding) -> str:
+    def role_after_failure(self, role: str, found: Finding) -> str:
         """The one that retries what failed."""
         if found.rejected or (found.red and not self.fix):
             return self.last_writer

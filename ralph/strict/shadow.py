@@ -66,7 +66,7 @@ class Shadow(Git):
 
     def begin(self) -> None:
         """An iteration begins: how all files are now is how they can be put back."""
-        tracked = [] if self.snapshot.checksum else self._open()
+        tracked = [] if self.snapshot.checksum else self._start_over()
         self.snapshot = self.snapshot._replace(at=time.time() - _TICK_S, left_alone=[])
         self.update_snapshot({*self._look(), *tracked})
         self._touched_when_begun = self._touched()
@@ -94,7 +94,7 @@ class Shadow(Git):
         left_alone += self.snapshot.left_alone
         self.snapshot = Snapshot(self.snapshot.at, self._checksum_now(), left_alone, modes)
 
-    def _open(self) -> list[str]:
+    def _start_over(self) -> list[str]:
         """The run begins; the names that the project tracks, even where it ignores them.
 
         Its objects are linked, so that what they hold need not be written again.
@@ -209,9 +209,9 @@ class Shadow(Git):
 
     def _look(self) -> dict[str, bool]:
         """What differs from the index. Nothing is written, so that a full disk hides nothing."""
-        found = self._differ(["."], "-d", "-m", "--exclude-standard")
+        found = self._changed_names(["."], "-d", "-m", "--exclude-standard")
         if self.is_protected_touched():  # and new there may be what git ignores
-            found |= self._differ([f":(top,literal){name}" for name in self.protected])
+            found |= self._changed_names([f":(top,literal){name}" for name in self.protected])
         return found
 
     def is_protected_touched(self) -> bool:
@@ -222,7 +222,7 @@ class Shadow(Git):
         tops = [self.root / name for name in self.protected]
         return [(path, touched_at(path)) for top in tops for path in (top, *top.rglob("*"))]
 
-    def _differ(self, places: Iterable[str], *asked: str) -> dict[str, bool]:
+    def _changed_names(self, places: Iterable[str], *asked: str) -> dict[str, bool]:
         self.prepare()
         lines = self.list_names("ls-files", "-t", "-o", "-z", *asked, "--", *places, *self._without())
         return {line[2:]: not line.startswith("?") for line in lines}

@@ -65,7 +65,7 @@ def rehearse(asked: Asked) -> int:
         (folder / "tmp").mkdir()
         if is_sample:
             asked = asked._replace(plan="sample.md", verbose=True)
-            _make_sample(folder / "home" / "sample")
+            _enter_sample(folder / "home" / "sample")
         this = Rehearsal(asked, folder, is_sample=is_sample)
         with _paused(this.pauses) if is_sample and os.isatty(0) and in_front() else nullcontext():
             this.play()
@@ -74,7 +74,7 @@ def rehearse(asked: Asked) -> int:
     return this.close()
 
 
-def _make_sample(top: Path) -> None:
+def _enter_sample(top: Path) -> None:
     """Makes it the working directory; the user's own environment does not count. Raises RalphError."""
     base = site.getuserbase()
     for name in [one for one in os.environ if one.startswith(("RALPH_", "GIT_", "XDG_")) and one != MARK]:

@@ -17,7 +17,7 @@ from ralph import files
 from ralph.commands.rehearsal.sample import WORK, Work
 from ralph.errors import RalphError
 from ralph.plan import progress
-from ralph.plan.progress.reading import split_blocks
+from ralph.plan.progress.reading import read_lines_and_fences
 from ralph.process import signals
 from ralph.process.programs import call_program
 from ralph.words import plural
@@ -51,7 +51,7 @@ def main() -> int:
 
 def _plans(plan: Path, file: Path) -> str:
     """Makes every point of the plan's lists a task, else the whole plan one; the closing words."""
-    lines = [line.body for line in split_blocks(plan.read_bytes()).lines]
+    lines = [line.body for line in read_lines_and_fences(plan.read_bytes()).lines]
     listed = [found[1] for line in lines if (found := _POINT.fullmatch(line))]
     points = list(dict.fromkeys(listed)) or [f"Build what {plan.name} says".encode(errors="replace")]
     _writes(file, progress.with_tasks(file.read_bytes(), [b"- [ ] " + point for point in points]))

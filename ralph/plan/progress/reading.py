@@ -53,7 +53,7 @@ class Blocks(NamedTuple):
     """One finds no end."""
 
 
-def split_blocks(text: bytes) -> Blocks:
+def read_lines_and_fences(text: bytes) -> Blocks:
     """The lines of a text and its code fences.
 
     A fence is three or more backticks or tildes, closed by at least as many of the same, at any indentation, since
@@ -139,7 +139,7 @@ def said_on(line: Line) -> str:
 @functools.lru_cache(maxsize=4)  # of one text it is asked again and again
 def parse(text: bytes) -> Progress:
     """What `text` says; any bytes are a progress file."""
-    lines, _, unclosed = split_blocks(text)
+    lines, _, unclosed = read_lines_and_fences(text)
     words: dict[str, list[Line]] = {}
     headings: list[tuple[Line, int, str]] = []
     items: list[tuple[str, Task]] = []
