@@ -1,5 +1,69 @@
 """The progress file: what it says, and edits of it."""
 
-from ralph.plan.progress.edits import *  # noqa: F403 - what is public in these two is what this package offers
-from ralph.plan.progress.reading import *  # noqa: F403
-from ralph.plan.progress.task import *  # noqa: F403
+from ralph.plan.progress.edits import (
+    PROVES_NOTHING,
+    encode_text,
+    harmless_output,
+    in_status,
+    insert_lines,
+    message_lines,
+    new_progress_text,
+    section_range,
+    splice,
+    with_block,
+    with_lines,
+    with_mode,
+    with_refusal,
+    with_spent,
+    with_status,
+    with_tasks,
+    with_verified,
+    without_control_characters,
+    without_lines,
+    without_own_block,
+    without_refusal,
+)
+from ralph.plan.progress.reading import (
+    BOM,
+    CHECKS_ALONE,
+    LARGE_BYTES,
+    Progress,
+    parse,
+    read_lines_and_fences,
+    vanished_tasks,
+)
+from ralph.plan.progress.task import (
+    Task,
+)
+
+__all__ = [
+    "BOM",
+    "CHECKS_ALONE",
+    "LARGE_BYTES",
+    "PROVES_NOTHING",
+    "Progress",
+    "Task",
+    "encode_text",
+    "harmless_output",
+    "in_status",
+    "insert_lines",
+    "message_lines",
+    "new_progress_text",
+    "parse",
+    "read_lines_and_fences",
+    "section_range",
+    "splice",
+    "vanished_tasks",
+    "with_block",
+    "with_lines",
+    "with_mode",
+    "with_refusal",
+    "with_spent",
+    "with_status",
+    "with_tasks",
+    "with_verified",
+    "without_control_characters",
+    "without_lines",
+    "without_own_block",
+    "without_refusal",
+]

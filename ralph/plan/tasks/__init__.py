@@ -1,4 +1,33 @@
 """The tasks of a progress file, for --strict."""
 
-from ralph.plan.progress.task import *  # noqa: F403 - what is public there is what this package offers
-from ralph.plan.tasks.reading import *  # noqa: F403
+from ralph.plan.progress.task import (
+    STATUSES,
+    WHOLE,
+    Note,
+    Task,
+)
+from ralph.plan.tasks.reading import (
+    count_ready,
+    find_problems,
+    find_task,
+    new_id,
+    read_tasks,
+    select_next,
+    task_lines,
+    why_stuck,
+)
+
+__all__ = [
+    "STATUSES",
+    "WHOLE",
+    "Note",
+    "Task",
+    "count_ready",
+    "find_problems",
+    "find_task",
+    "new_id",
+    "read_tasks",
+    "select_next",
+    "task_lines",
+    "why_stuck",
+]
