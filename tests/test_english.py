@@ -44,7 +44,9 @@ AVOIDED = {
     r"phases?": "mode",
     r"(?:a|the|every|another) person|persons": "you (in documents), the user (in code)",
 }
-PATTERNS = {re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE): better for pattern, better in AVOIDED.items()}
+PATTERNS = {
+    re.compile(rf"\b(?:{pattern})\b".replace(" ", r"\s"), re.IGNORECASE): better for pattern, better in AVOIDED.items()
+}
 CODE = re.compile(r'```.*?```|`[^`]*`|\{\{.*?\}\}|\{%.*?%\}|"[^"\n]{0,200}"', re.DOTALL)
 
 
@@ -62,6 +64,7 @@ def _in_python(path: Path) -> Iterator[tuple[int, str]]:
 def _to_avoid(text: str, first_line: int = 1) -> list[str]:
     """`LINE: word (write: ...)` for each that people do not say so, outside of code and quotations."""
     prose = CODE.sub(lambda code: "`" + "\n" * code[0].count("\n") + "`", text)
+    prose = re.sub(r"[ \t]*\n[ \t#>]*", "\n", prose)  # a phrase may go on behind the end of a line
     return [
         f"{first_line + prose.count(chr(10), 0, found.start())}: {found[0]!r} (write: {better})"
         for pattern, better in PATTERNS.items()
