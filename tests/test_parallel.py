@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -182,6 +183,23 @@ class TestIndependentTasks:
         assert [passed for _, passed in crew.tries()] == [True] * 3
         assert (project.home / "ran").read_text() == "ralph attempt\n" * 5, "checks and their setup, too"
         assert (project.home / "hooks").read_text() == "ran\n" * 3, "the project's hooks run in each clone"
+
+    @pytest.mark.parametrize("every", [4, 5])
+    def test_keep_what_the_user_commits_while_they_are_about_to_be_merged(
+        self, crew: Crew, project: Project, every: int
+    ) -> None:
+        """Right after ralph has looked where the branch is; the commit it merges then is on top of an older one."""
+        git, looks = shutil.which("git", path=project.env["PATH"]), project.home / "looks"
+        own = f"cd {project.root}; echo > own$n.txt; {git} add own$n.txt; {git} commit -qm own own$n.txt"
+        count = f"echo >> {looks}; n=$(wc -l < {looks}); [ $n -gt 40 ] || [ $((n % {every})) -gt 0 ] || ({own}) >&2"
+        commits = f'case "$*" in *"--quiet refs/heads/"*) {count} ;; esac'
+        executable(project.root.parent / "bin" / "git", f'{git} "$@"; code=$?\n{commits}\nexit $code')
+        crew.has(A, B, a="echo > a.txt", b="echo > b.txt")
+        crew.works()
+        names = project.git("ls-tree", "--name-only", "HEAD").split()
+        owns = [f"own{n}.txt" for n in range(every, min(41, len(looks.read_text())), every)]
+        assert {*owns, "a.txt", "b.txt"} <= {*names}, names
+        assert len(owns) > 1
 
     def test_are_reviewed_once_each_and_not_again_where_they_are_checked_on_top_of_others(
         self, crew: Crew, project: Project

@@ -37,6 +37,7 @@ from ralph.run.memory import HANDOVER, last_handover
 from ralph.run.verdict import Reason, Stop, left_usd, stop_reason
 from ralph.settings.sources import OF_AGENTS
 from ralph.settings.table import Source
+from ralph.store.notes import MergedTask
 from ralph.words import format_duration, join_names, plural
 
 _MOST = 20
@@ -88,9 +89,7 @@ class ParallelController(Controller):
         """Why nothing begins any more, while others still work."""
         self._in_the_way = ""
         """What keeps finished tasks from being merged."""
-        for task in self._branch.merged_tasks(tasks.read_tasks(self._file.text)):  # a run died that had not ticked them
-            self._file.edit(edits.with_task_done, task.id)
-            self._branch.take_from_queue(task)
+        self._tick_merged()
 
     def _check(self) -> None:
         """Raises RalphError where clones would not do, and says what they lack."""
@@ -117,6 +116,9 @@ class ParallelController(Controller):
             raise RalphError(what, fix="commit or stash them, or continue with --allow-dirty")
         if mine:
             self._run.console.complain(f"the clones lack what you have not committed: {join_names(mine)}")
+        earlier = f"ralph/{start.name}"
+        if self._repository.ask("branch", "--list", "--no-merged", "HEAD", earlier):
+            self._run.console.complain(f"{earlier} has work of an earlier run: git merge {earlier}")
 
     def lets_finish(self, stop: Stop | None) -> Stop | None:
         """Why to stop now; None where others are at work, which finish first, or end where a signal came."""
@@ -263,13 +265,16 @@ class ParallelController(Controller):
     def _files_to_bring(self) -> dict[str, tuple[int, str]]:
         """Mode and text of what a clone needs and no commit has, by path."""
         repository, plan = self._repository, self._run.start.plan
-        own = [path for path in (self._run.top / ".ralph.env", plan) if path.is_relative_to(self._tree)]
-        brought = {os.path.relpath(path, self._tree): path for path in own}
-        brought |= {f".git/{name}": repository.common / name for name in ("info/exclude", "info/attributes")}
-        hooks = [path for path in repository.hooks.rglob("*") if path.suffix != ".sample"]
-        brought |= {f"{self._hooks}/{path.relative_to(repository.hooks)}": path for path in hooks}
-        brought = {name: path for name, path in brought.items() if path.is_file()}
+        own = self._run.top / ".ralph.env"
+        brought = {os.path.relpath(own, self._tree): own} if own.is_file() else {}
+        brought |= {os.path.relpath(plan, self._tree): plan} if plan.is_relative_to(self._tree) else {}
         brought |= {name: self._tree / name for name in self._settings.setup_copy}
+        for name in ("info/exclude", "info/attributes"):
+            brought |= {f".git/{name}": repository.common / name} if (repository.common / name).is_file() else {}
+        hooks = [path for path in repository.hooks.rglob("*") if path.is_file() and path.suffix != ".sample"]
+        inside = not repository.hooks.is_relative_to(repository.common) and repository.hooks.is_relative_to(self._tree)
+        to = os.path.relpath(repository.hooks, self._tree) if inside else ".git/hooks"
+        brought |= {f"{to}/{path.relative_to(repository.hooks)}": path for path in hooks}
         texts = {}
         for name, path in brought.items():
             with files.os_errors_as_ralph_errors(path, "brought to a clone"):
@@ -278,17 +283,14 @@ class ParallelController(Controller):
 
     def _git_config(self) -> list[tuple[str, str]]:
         """Git's settings for a clone: on this machine those of the repository, elsewhere the user's as well."""
-        entries = self._repository.list_names("config", "-z", *([] if self._is_elsewhere else ["--local"]), "--list")
-        found = [entry.partition("\n")[::2] for entry in entries]
+        entries = self._repository.ask("config", "-z", *([] if self._is_elsewhere else ["--local"]), "--list").split(
+            "\0"
+        )
+        found = [entry.partition("\n")[::2] for entry in entries if entry]
         config = [(key, value) for key, value in found if not _ABOUT_THE_PLACE.match(key)]
-        return [*config, ("core.hookspath", self._hooks)]
-
-    @property
-    def _hooks(self) -> str:
-        """Where a clone has the hooks: where they are here, if that is in the tree."""
         hooks = self._repository.hooks
         inside = not hooks.is_relative_to(self._repository.common) and hooks.is_relative_to(self._tree)
-        return os.path.relpath(hooks, self._tree) if inside else ".git/hooks"
+        return [*config, ("core.hookspath", os.path.relpath(hooks, self._tree) if inside else ".git/hooks")]
 
     def _env(self) -> dict[str, str]:
         """The settings of an attempt, as they were given here; its plan, `.ralph.env` and templates say the others."""
@@ -474,6 +476,8 @@ class ParallelController(Controller):
     def _merge(self, iteration: Iteration, entry: QueuedTask) -> Iteration:
         """The branch gets the commit, and the task its tick; else it waits on, maybe for the next run."""
         run, tip, commit = self._run, self._branch.tip(), entry.checked.commit
+        if commit and tip and not self._branch.is_same_tree(entry.base, tip):
+            return replace(iteration, is_queued=True)  # the user committed since it was judged
         if commit and tip:
             self._branch.fetch(entry.checked.bundle)
             commit = self._branch.put_behind(commit, tip)
@@ -482,18 +486,18 @@ class ParallelController(Controller):
         if not commit and entry.checked.commit:
             return replace(iteration, is_queued=True)
         if commit:
-            self._branch.put_into_queue(entry.tried.task, commit)
+            run.state.save_note(MergedTask(task=entry.tried.task.id, commit=commit))
             self._wait_for_index()
             failed = self._branch.advance(commit, tip)
             if failed:
+                run.state.remove_note(MergedTask)
                 if self._branch.tip() in (tip, ""):  # else the user committed at that moment, and it is checked on that
                     self._in_the_way = failed
                     what = f"{entry.tried.task.id} is finished and waits to be merged"
                     run.console.complain(f"{what}: {failed} in the way")
                 return replace(iteration, moved=True, is_queued=True)
-        iteration = self._tick(iteration, commit)
         self._leave_queue(entry)
-        return iteration
+        return self._tick(iteration, commit)
 
     def _leave_queue(self, entry: QueuedTask) -> None:
         self.queue.entries.remove(entry)
@@ -505,6 +509,7 @@ class ParallelController(Controller):
         commits = self._repository.commit_stats(commit)[0] if commit else Commits()
         self._file.edit(edits.with_task_done, self.last.task.id)
         self.tidy_task_list()
+        run.state.remove_note(MergedTask)
         done = not run.read_progress().open
         wrong = tuple(check_done_claim(run, is_verified=True)) if done else ()
         return replace(iteration, moved=True, passed=True, refused=wrong, after=run.read_progress(), commits=commits)
@@ -524,6 +529,13 @@ class ParallelController(Controller):
         applies = self._branch.pack_queued(entry.tried.task)
         on_top = replace(job, name=job.name + _ON_TOP, commit=base, bundle=bundle, applies=applies)
         return self._executor.submit(on_top)
+
+    def _tick_merged(self) -> None:
+        """What a run that was killed had merged and not ticked yet."""
+        if noted := self._run.state.load_note(MergedTask):
+            if self._branch.contains_commit(noted.commit, self._branch.tip()):
+                self._file.edit(edits.with_task_done, noted.task)
+            self._run.state.remove_note(MergedTask)
 
     def close(self) -> None:
         """Nobody works any more, also after an error; no task is in progress."""

@@ -21,13 +21,15 @@ class QueuedTask:
     commit: str
     """As its attempt made it."""
     base: str = ""
-    """The commit on top of which it is checked, or was; empty where it has to be."""
+    """The commit on top of which it was checked last; empty before that."""
     checked: Attempt = Attempt()  # noqa: RUF009 - nobody writes into it
     """The result of that; at first that of its attempt."""
     check: Future[Attempt] | None = None
     """The check that runs."""
-    unbegun: int = 0
-    """How many checks in a row could not begin."""
+    checks_on: str = ""
+    """The commit on top of which that one runs."""
+    checks: int = 0
+    """How often that one was begun."""
 
 
 class MergeQueue:
@@ -60,11 +62,14 @@ class MergeQueue:
             if not base:
                 return
             on_top, conflicts = self._branch.stack(base, entry.commit)
-            if not self._branch.is_same_tree(entry.base, base):
-                if entry.check:
+            if entry.check:
+                if not self._branch.is_same_tree(entry.checks_on, base):
                     self._cancel(entry.tried.task.id)
-                elif not conflicts:
-                    entry.base, entry.check = base, self._begin_check(entry, base)
+            elif not self._branch.is_same_tree(entry.base, base):
+                if not conflicts:
+                    entry.checks = entry.checks + 1 if entry.checks_on == base else 1
+                    entry.checks_on = base
+                    entry.check = self._begin_check(entry, base)
                 elif entry is self.entries[0]:  # else it may be one before it that conflicts, and fails
                     entry.base, entry.checked = base, Attempt(why=f"conflicts in {join_names(conflicts, 5)}")
             base = on_top
@@ -72,10 +77,10 @@ class MergeQueue:
     def end_check(self, check: Future[Attempt]) -> None:
         """Takes in the result of a check that is over."""
         entry = self.running_checks[check]
-        entry.check, entry.checked = None, result_of(check)
-        entry.unbegun = 0 if entry.checked.records else entry.unbegun + 1
-        if entry.unbegun % _CHECKS:
-            entry.base = ""
+        entry.check = None
+        result = result_of(check)
+        if result.records or entry.checks >= _CHECKS:
+            entry.base, entry.checked = entry.checks_on, result
 
     def judged_head(self) -> QueuedTask | None:
         """The first, once it was checked on top of the branch as it is now, or if the branch is gone."""

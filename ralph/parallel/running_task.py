@@ -1,6 +1,7 @@
 """A task that is tried: what its attempt was given, and its result."""
 
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -119,13 +120,13 @@ def merge_lines(base: Sequence[bytes], ours: Sequence[bytes], theirs: Sequence[b
     place_of = dict[int, int]()  # of each line of the base that we still have
     for at, place, size in SequenceMatcher(None, base, ours, autojunk=False).get_matching_blocks():
         place_of |= {at + number: place + number for number in range(size)}
-    merged = [*ours]
-    changes = SequenceMatcher(None, base, theirs, autojunk=False).get_opcodes()
-    for kind, start, end, first, last in reversed(changes):  # so that what is above stays in its place
+    added, removed = defaultdict[int, list[bytes]](list), set[int]()
+    for kind, start, end, first, last in SequenceMatcher(None, base, theirs, autojunk=False).get_opcodes():
         if kind != "equal":
             above = max((place + 1 for at, place in place_of.items() if at < start), default=0)
-            for at in reversed(range(start, end)):
-                if at in place_of:
-                    del merged[place_of[at]]
-            merged[above:above] = theirs[first:last]
+            added[above] += theirs[first:last]
+            removed |= {place_of[at] for at in range(start, end) if at in place_of}
+    merged = list[bytes]()
+    for number, line in enumerate([*ours, b""]):
+        merged += [*added[number], *([] if number in removed else [line])]
     return merged

@@ -1,10 +1,8 @@
 """The branch that parallel work moves, and the refs that keep what waits to be merged."""
 
-import functools
 import os
 import re
 from base64 import b64decode
-from collections.abc import Sequence
 from zlib import crc32
 
 from ralph.git.repository import Repository
@@ -30,12 +28,20 @@ class TargetBranch:
     def __init__(self, repository: Repository, queue: str) -> None:
         self._repository = repository
         self._queue = f"refs/ralph/queue/{crc32(os.fsencode(queue)):08x}/"
+        self._trees = dict[str, str]()
+        """By commit."""
+        self._stacked = dict[tuple[str, str], tuple[str, list[str]]]()
+        """What `stack` has said."""
         self.name, _ = repository.read_head()
         """`refs/heads/main`; empty where HEAD is on no branch."""
 
     def tip(self) -> str:
         """The commit that everything builds on which begins now; empty where the branch is gone."""
         return self._at(self.name) if self.name else ""
+
+    def contains_commit(self, commit: str, tip: str) -> bool:
+        """Whether that commit is the tip, or one before it."""
+        return self._repository.ask("merge-base", commit, tip) == commit
 
     def advance(self, commit: str, tip: str) -> str:
         """Moves from the tip on to that commit; what is in the way where it could not."""
@@ -56,15 +62,16 @@ class TargetBranch:
         """Takes the commits of an attempt in."""
         self._repository.run("bundle", "unbundle", "/dev/stdin", stdin=b64decode(packed))
 
-    @functools.cache  # noqa: B019 - a run has one of these
     def stack(self, base: str, commit: str) -> tuple[str, list[str]]:
         """A commit with this one's changes on top of the base, or the files in which they conflict.
 
         Neither where git is too old to say that without a working tree.
         """
-        before = self._commit_of(f"{commit}^")
-        tree, names = self._repository.merge_trees(self._commit_of(base, before), self._commit_of(commit, before))
-        return self._commit_of(tree, base) if tree else "", names
+        if (base, commit) not in self._stacked:
+            before = self._commit_of(f"{commit}^")
+            tree, names = self._repository.merge_trees(self._commit_of(base, before), self._commit_of(commit, before))
+            self._stacked[base, commit] = self._commit_of(tree, base) if tree else "", names
+        return self._stacked[base, commit]
 
     def _commit_of(self, tree: str, *parents: str) -> str:
         """A commit that only ralph sees."""
@@ -73,7 +80,12 @@ class TargetBranch:
 
     def is_same_tree(self, one: str, other: str) -> bool:
         """Whether two commits have the same files; an empty name is not a commit."""
-        return bool(one and other) and (one == other or self._at(f"{one}^{{tree}}") == self._at(f"{other}^{{tree}}"))
+        return bool(one and other) and (one == other or self._tree_of(one) == self._tree_of(other) != "")
+
+    def _tree_of(self, commit: str) -> str:
+        if commit not in self._trees:
+            self._trees[commit] = self._at(f"{commit}^{{tree}}")
+        return self._trees[commit]
 
     def put_behind(self, commit: str, tip: str) -> str:
         """The same commit with the tip before it; empty where it is signed, and so can have no other before it."""
@@ -90,11 +102,6 @@ class TargetBranch:
     def queued_commit(self, task: Task) -> str:
         """The commit that passed for this task and waits to be merged; none if the task reads otherwise since."""
         return self._at(self._queue_ref(task))
-
-    def merged_tasks(self, listed: Sequence[Task]) -> list[Task]:
-        """Those whose commit is still in the queue, and on the branch already."""
-        refs = self._repository.ask("for-each-ref", f"--merged={self.name}", "--format=%(refname)", self._queue).split()
-        return [task for task in listed if self._queue_ref(task) in refs]
 
     def put_into_queue(self, task: Task, commit: str) -> None:
         """Keeps a task's commit until it is merged, by another run if need be."""

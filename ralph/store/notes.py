@@ -127,6 +127,15 @@ class UncommittedFiles(Note):
 
 
 @dataclass(kw_only=True)
+class MergedTask(Note):
+    """A commit is being merged for a task that is not ticked yet."""
+
+    file_name: ClassVar = "merging"
+    task: str
+    commit: str
+
+
+@dataclass(kw_only=True)
 class GitSettings(Note):
     """What git's configuration files said, by path: when the iteration began, and once all had ended."""
 
