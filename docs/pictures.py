@@ -64,7 +64,6 @@ class _Terminal:
         self._name = f"ralph-picture-{uuid.uuid4().hex}"
         size = ("-x", str(COLUMNS), "-y", "60", "-c", str(folder))
         self._tmux("-f", "/dev/null", "new-session", "-d", "-s", "main", *size, "sh")
-        self.rows_once(lambda text: text.startswith("$"))
 
     def _tmux(self, *args: str) -> str:
         command = ["tmux", "-u", "-L", self._name, *args]
@@ -98,6 +97,7 @@ def pictures(folder: Path, pause_s: float = 0) -> dict[str, str]:
     (machine.top / "agent" / "turns").write_text(json.dumps(turns))
     terminal = _Terminal(machine.env, machine.project)
     try:
+        terminal.rows_once(lambda text: text.startswith("$"))
         terminal.types("ralph feature.md plan")
         terminal.rows_once(lambda text: text.endswith("\n$"))
         terminal.types("ralph feature.md build --max-iterations 50")
