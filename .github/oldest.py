@@ -1,5 +1,5 @@
 """Prints the lower bounds of ralph's own dependencies as constraints for pip."""
-# ruff: noqa: INP001 - a script, in no package
+
 
 import tomllib
 from pathlib import Path

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -41,6 +42,25 @@ def test_the_wheel_that_is_built_from_the_sdist_is_that_of_the_checkout_and_runs
     env = os.environ | {"PYTHONPATH": str(tmp_path / "site")}
     done = subprocess.run(command, cwd=tmp_path, env=env, check=True, capture_output=True, text=True)
     assert done.stdout.startswith("ralph 2.")
+
+
+def test_on_a_package_index_pictures_and_links_lead_to_the_project_and_its_tag(tmp_path: Path) -> None:
+    pytest.importorskip("hatchling", reason="hatchling builds the package")
+    source = tmp_path / "source"
+    shutil.copytree(CHECKOUT, source, ignore=shutil.ignore_patterns(".*", "docs", "tests"))
+    project = "https://github.com/you/ralph"
+    subprocess.run([sys.executable, CHECKOUT / ".github" / "addresses.py", project, "v2.0.0", source], check=True)
+    with zipfile.ZipFile(built("wheel", source, tmp_path / "wheel")) as archive:
+        (name,) = (one for one in archive.namelist() if one.endswith("/METADATA"))
+        metadata = archive.read(name).decode()
+    assert f"Project-URL: Homepage, {project}\n" in metadata
+    assert f"Project-URL: Changelog, {project}/blob/v2.0.0/CHANGELOG.md\n" in metadata
+    assert f'src="{project}/raw/v2.0.0/docs/pictures/live-light.svg" alt="' in metadata
+    assert f'srcset="{project}/raw/v2.0.0/docs/pictures/live-dark.svg"' in metadata
+    assert f"]({project}/blob/v2.0.0/docs/limitations.md)" in metadata
+    targets = re.findall(r'(?:src|srcset)="([^"]*)|\]\(([^)]*)', metadata)
+    assert [one for one in map("".join, targets) if not one.startswith("https://")] == []
+    assert "addresses.py" in (CHECKOUT / ".github" / "package").read_text("utf-8")
 
 
 def test_actions_are_pinned_by_hash_and_get_no_more_than_they_need() -> None:
