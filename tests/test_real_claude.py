@@ -160,6 +160,7 @@ def test_what_cannot_recover_stops_at_once(project: Project, play: Play, why: st
     assert model.requests == []
     assert len(project.transcripts()) <= 3
     assert remedy in run.text
+    assert "login pays" not in run.text
     assert project.progress_text == before
 
 

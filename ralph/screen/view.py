@@ -33,7 +33,7 @@ class View:
         self._say = say
         self._whole = whole
         self._here = os.getcwd() + "/"  # noqa: PTH109 - a string is what is compared
-        self._account = ""
+        self._account = self._shown_account = ""
         self._windows = dict[str, int]()
         self.begin()
 
@@ -51,6 +51,12 @@ class View:
         kind = event["type"]
         indent = _MARGIN
         lines: Iterable[str] = ()
+        if event.get("subtype") == "init":
+            self._note_account(event)
+        elif self._account != self._shown_account:
+            self._shown_account = self._account
+            if event.get("error") != "authentication_failed":  # else no login pays
+                self._say(indent + self._account)
         if kind in ("assistant", "user"):
             running = next(reversed(self._stream.running.values()), None)
             self.doing = self._call(running) if running else "thinking"
@@ -116,18 +122,17 @@ class View:
         first, _, more = telling.strip().partition("\n")
         return f"{block.get('name')} {first}".rstrip() + " …" * bool(more)
 
+    def _note_account(self, event: Event) -> None:
+        self.doing = "thinking"
+        turn = self._stream.so_far
+        account = turn.model
+        if "apiKeySource" in event:  # a forgotten key in the environment has cost people hundreds
+            account += f" · the API key in {turn.pays} pays" if turn.pays else " · your login pays"
+        self._account = account or self._account
+
     def _system(self, event: Event) -> Iterator[str]:
         kind = event.get("subtype")
-        if kind == "init":
-            self.doing = "thinking"
-            turn = self._stream.so_far
-            account = turn.model
-            if "apiKeySource" in event:  # a forgotten key in the environment has cost people hundreds
-                account += f" · the API key in {turn.pays} pays" if turn.pays else " · your login pays"
-            if account not in (self._account, ""):
-                self._account = account
-                yield account
-        elif kind == "api_retry":
+        if kind == "api_retry":
             error = (
                 f"{event.get('error_status') or ''} {event.get('error') or ''}".replace("unknown", "").strip()
                 or "no answer"
