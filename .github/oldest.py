@@ -1,6 +1,5 @@
 """Prints the lower bounds of ralph's own dependencies as constraints for pip."""
 
-
 import tomllib
 from pathlib import Path
 

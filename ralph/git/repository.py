@@ -144,6 +144,11 @@ class Repository(Git):
             return branch, found
         return self.ask("symbolic-ref", "--quiet", "HEAD"), self.ask("rev-parse", "--verify", "--quiet", "HEAD")
 
+    def read_branch(self, branch: str) -> str:
+        """The commit of a branch, mostly without asking git; empty where it is gone."""
+        found = text_of(self.common / branch).strip()
+        return found if _ID.fullmatch(found) else self.ask("rev-parse", "--verify", "--quiet", branch)
+
     def index_now(self) -> bytes:
         """What the index holds; empty where that is what it was."""
         now = files.read_or_empty(self._index)

@@ -201,7 +201,7 @@ def _run_in_clone(
         words += ["--prompts", str(folder / "prompts")]
     if job.applies:
         stands_in = shlex.quote(str(_write_applying_agent(job, folder, clone)))
-        words += ["--agent-for", f"build={stands_in}", "--evidence", "off", "--roles", "build"]
+        words += ["--agent-for", f"build={stands_in}", "--evidence", "off"]
     else:
         words += ["--", *job.agent_words] if job.agent_words else []
     code = 130

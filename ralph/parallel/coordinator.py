@@ -37,6 +37,7 @@ from ralph.run.memory import HANDOVER, last_handover
 from ralph.run.verdict import Reason, Stop, left_usd, stop_reason
 from ralph.settings.sources import OF_AGENTS
 from ralph.settings.table import Source
+from ralph.store.journal import parse_records
 from ralph.store.notes import MergedTask
 from ralph.words import format_duration, join_names, plural
 
@@ -433,7 +434,7 @@ class ParallelController(Controller):
         if trial.is_taken_back(self._file.text):
             return self._taken_back(iteration)
         if result.passed and not result.commit:
-            return self._tick(iteration, "")
+            return self._tick(iteration, Commits())
         if result.passed:
             entry = QueuedTask(tried=trial, commit=result.commit, base=trial.job.commit, checked=result)
             self.queue.entries.append(entry)
@@ -479,7 +480,8 @@ class ParallelController(Controller):
         if commit and tip and not self._branch.is_same_tree(entry.base, tip):
             return replace(iteration, is_queued=True)  # the user committed since it was judged
         if commit and tip:
-            self._branch.fetch(entry.checked.bundle)
+            if commit != entry.commit:
+                self._branch.fetch(entry.checked.bundle)
             commit = self._branch.put_behind(commit, tip)
             if not commit:
                 entry.base = ""  # it is signed, and made again on top of the branch itself
@@ -497,16 +499,18 @@ class ParallelController(Controller):
                     run.console.complain(f"{what}: {failed} in the way")
                 return replace(iteration, moved=True, is_queued=True)
         self._leave_queue(entry)
-        return self._tick(iteration, commit)
+        made = parse_records(entry.checked.records)[-1]
+        return self._tick(
+            iteration, Commits(count=made.commits, added=made.added, removed=made.removed, head=commit, base=tip)
+        )
 
     def _leave_queue(self, entry: QueuedTask) -> None:
         self.queue.entries.remove(entry)
         self._branch.take_from_queue(entry.tried.task)
 
-    def _tick(self, iteration: Iteration, commit: str) -> Iteration:
-        """The task is done; the commit is on the branch, if there is one."""
+    def _tick(self, iteration: Iteration, commits: Commits) -> Iteration:
+        """The task is done; its commit is on the branch, if there is one."""
         run = self._run
-        commits = self._repository.commit_stats(commit)[0] if commit else Commits()
         self._file.edit(edits.with_task_done, self.last.task.id)
         self.tidy_task_list()
         run.state.remove_note(MergedTask)
@@ -527,8 +531,9 @@ class ParallelController(Controller):
         job = entry.tried.job
         bundle = self._branch.pack_base(base) if self._is_elsewhere else ""
         applies = self._branch.pack_queued(entry.tried.task)
+        alone = ["--roles", "build"] if self._settings.roles else []  # the others have had their say
         on_top = replace(job, name=job.name + _ON_TOP, commit=base, bundle=bundle, applies=applies)
-        return self._executor.submit(on_top)
+        return self._executor.submit(replace(on_top, words=[*job.words, *alone]))
 
     def _tick_merged(self) -> None:
         """What a run that was killed had merged and not ticked yet."""

@@ -10,8 +10,8 @@ from ralph.parallel.attempt import pack_bundle
 from ralph.plan.tasks import Task
 from ralph.words import join_names
 
-_PATIENT = ("-c", "core.filesRefLockTimeout=10000")
-"""A branch that another git holds is waited for, for so many milliseconds."""
+_PATIENT = ("-c", "core.filesRefLockTimeout=10000", "-c", "maintenance.auto=false")
+"""A branch that another git holds is waited for, for so many milliseconds; and git leaves nothing running behind."""
 _NOBODY = ("-c", "user.name=ralph", "-c", "user.email=ralph@localhost", "-c", "commit.gpgSign=false")
 _BASE = "refs/ralph/base"
 """What is checked elsewhere begins there: a bundle needs a name."""
@@ -37,7 +37,7 @@ class TargetBranch:
 
     def tip(self) -> str:
         """The commit that everything builds on which begins now; empty where the branch is gone."""
-        return self._at(self.name) if self.name else ""
+        return self._repository.read_branch(self.name) if self.name else ""
 
     def contains_commit(self, commit: str, tip: str) -> bool:
         """Whether that commit is the tip, or one before it."""
