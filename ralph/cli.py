@@ -279,7 +279,7 @@ _VERBS = [
         "ralph.commands.mcp.serve_tools",
         """Serves the tasks of PLAN as tools to an agent, over the Model Context Protocol on stdin and stdout.
 
-        Needs the extra: pip install 'ralph-sh[mcp]'. With --mcp a run hands them to its agent itself.
+        Needs the package mcp: pip install 'mcp>=2'. With --mcp a run hands them to its agent itself.
         """,
         _PLAN,
         _PROGRESS,

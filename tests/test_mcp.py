@@ -135,7 +135,7 @@ def test_a_missing_extra_is_one_line_that_names_it(project: Project) -> None:
     (project.root / "nothing" / "mcp").mkdir(parents=True)
     (project.root / "nothing" / "mcp" / "__init__.py").touch()
     run = project.ralph("mcp", "feature.md", env={"PYTHONPATH": str(project.root / "nothing")}, prefix=("env",))
-    assert (run.code, run.text) == (1, "ralph: ralph mcp needs the mcp package; pip install 'ralph-sh[mcp]'\n")
+    assert (run.code, run.text) == (1, "ralph: ralph mcp needs the mcp package; pip install 'mcp>=2'\n")
 
 
 def test_the_real_claude_calls_each_of_the_ten_beside_the_users_own_server(project: Project, play: Play) -> None:

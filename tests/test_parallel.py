@@ -522,7 +522,7 @@ def test_what_was_merged_when_ralph_was_killed_is_ticked_and_not_done_again(crew
     ("ready", "args", "ends"),
     [
         ("rm -rf .git", "", (2, "--jobs needs a git repository")),
-        ("rm -rf .git; git init -q", "", (2, "--jobs lands work on a branch that has a commit")),
+        ("rm -rf .git; git init -q", "", (2, "--jobs needs a branch that has a commit")),
         ("true", "--no-auto-commit", (2, "brings work together by commits, and --no-auto-commit forbids them")),
         ("echo > feature.txt; git add .", "", (2, "your changes to feature.txt may be in the way of finished tasks")),
         ("touch .gitmodules", "", (2, "clones, which lack the submodules")),

@@ -32,7 +32,7 @@ try:  # an extra
     from mcp.server.mcpserver import MCPServer
     from mcp.server.mcpserver.exceptions import ToolError
 except ModuleNotFoundError as error:
-    raise RalphError("ralph mcp needs the mcp package", 1, fix="pip install 'ralph-sh[mcp]'") from error
+    raise RalphError("ralph mcp needs the mcp package", 1, fix="pip install 'mcp>=2'") from error
 
 Answer = dict[str, Any]
 Category = Literal["pattern", "antipattern", "architecture", "debugging", "build"]

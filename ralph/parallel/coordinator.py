@@ -98,7 +98,7 @@ class ParallelController(Controller):
         if settings.jobs > _MOST and not (settings.runner or settings.executor):
             raise RalphError(f"{settings.given['jobs'].where}: at most {_MOST} on one machine", fix="see --executor")
         if not self._branch.name or not self._branch.tip():
-            what = f"--jobs lands work on a branch that has a commit, and HEAD of {self._tree} is on none"
+            what = f"--jobs needs a branch that has a commit, and HEAD of {self._tree} is on none"
             raise RalphError(what, fix="git switch, or git commit")
         if settings.runner and not shutil.which(settings.runner[0]):
             raise RalphError(f"{settings.given['runner'].where}: there is no {settings.runner[0]}", fix="see --runner")

@@ -103,7 +103,7 @@ class DaskExecutor(LocalExecutor):
         try:
             distributed = import_module("distributed")
         except ImportError as error:
-            raise RalphError("--executor needs Dask", fix="pip install 'ralph-sh[dask]'") from error
+            raise RalphError("--executor needs Dask", fix="pip install distributed") from error
         try:
             self._client = distributed.Client(
                 address.replace("dask:", "tcp:"), timeout=_CONNECT_S, set_as_default=False

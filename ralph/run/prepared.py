@@ -58,7 +58,7 @@ class PreparedStart:
         settings, template, text = sources.of_mode(self.given, mode)
         settings.once &= not as_role
         if settings.mcp and not find_spec("mcp"):
-            raise RalphError(f"{settings.given['mcp'].where}: needs the mcp package", fix="pip install 'ralph-sh[mcp]'")
+            raise RalphError(f"{settings.given['mcp'].where}: needs the mcp package", fix="pip install 'mcp>=2'")
         return replace(self, mode=mode, is_role=as_role, settings=settings, template=template, template_text=text)
 
     @property

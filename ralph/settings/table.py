@@ -120,7 +120,7 @@ class Settings:
     )
     max_stalls: int | None = _count("iterations in a row that change nothing before ralph gives up; off = never", "5")
     delay: float = _row("TIME", "pause between iterations", "2s", values.duration)
-    idle_timeout: float | None = _time("silence after which the agent is taken for hung and ended", "30m")
+    idle_timeout: float | None = _time("silence after which ralph kills the agent", "30m")
     iteration_timeout: float | None = _time("time that one iteration may take", "off")
     max_context: float | None = _row(
         "PERCENT", "part of the model's context after which an iteration starts fresh", "off", limit(values.percent)
