@@ -82,7 +82,7 @@ class Repository(Git):
     """The repository around a working tree, where it lay before an agent could move it."""
 
     index_copy: Path
-    """Where `record_place` puts a copy of the index."""
+    """Where `save_head_and_index` puts a copy of the index."""
 
     def __init__(self, places: Sequence[str]) -> None:
         self.places = places
@@ -115,7 +115,7 @@ class Repository(Git):
         own = self.ask("config", "--type=path", f"--default={usual}/git/ignore", "core.excludesFile")
         return files.read_or_empty(Path(own)) + b"\n" + files.read_or_empty(self.common / "info" / "exclude")
 
-    def record_place(self) -> Place:
+    def save_head_and_index(self) -> Place:
         """How everything is now; of the index a copy is made."""
         self.copy_index(self.index_copy)
         return *self.read_head(), self._unfinished_operations()

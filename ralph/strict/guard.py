@@ -191,7 +191,7 @@ class Guard:
             self._head_back()
             return failed
         if self._repository and self._watch.place:
-            self._watch.place = self._repository.record_place()
+            self._watch.place = self._repository.save_head_and_index()
         self._note_uncommitted(task, ())
         return ""
 
@@ -295,7 +295,7 @@ class Guard:
             is_strict=settings.strict and not settings.once,
             only=settings.only,
             places=repository.places if repository else (),
-            place=repository.record_place() if repository else None,
+            place=repository.save_head_and_index() if repository else None,
             compared={},
             root=str(self._root),
             folder=str(shadow.folder),
