@@ -16,7 +16,7 @@ from ralph.errors import RalphError
 from ralph.process import signals
 from ralph.screen.text import is_attended
 from ralph.settings import options
-from ralph.words import plain
+from ralph.words import without_control_codes
 
 if TYPE_CHECKING:
     from ralph.process.pace import Pace
@@ -52,14 +52,14 @@ wins, then the first of these. The plan, ./.ralph.env and templates may not name
 
 def main(pace: "Pace | None" = None) -> None:
     """The `ralph` command. Another pace is for tests, where an hour takes a moment."""
-    _mend_streams()
+    _open_closed_streams()
     try:
         code: int = ralph.main(prog_name="ralph", standalone_mode=False, obj=pace) or 0
         sys.stdout.flush()
     except click.UsageError as error:
-        code = _tell(RalphError(" ".join(error.format_message().split()).rstrip("."), fix="see ralph help"))
+        code = _print_error(RalphError(" ".join(error.format_message().split()).rstrip("."), fix="see ralph help"))
     except RalphError as error:
-        code = _tell(error)
+        code = _print_error(error)
     except OSError as error:
         if error.filename is None:
             with contextlib.suppress(OSError):  # too many open files
@@ -67,7 +67,7 @@ def main(pace: "Pace | None" = None) -> None:
         code = 1
         if not isinstance(error, BrokenPipeError):  # then who read has left, such as `head`: the end, in silence
             where = f"{error.filename}: " if error.filename else ""
-            _tell(RalphError(f"{where}{error.strerror}", 1))
+            _print_error(RalphError(f"{where}{error.strerror}", 1))
     except (KeyboardInterrupt, click.Abort):
         code = 128 + (signals.interrupted() or 2)
     if code > 128:
@@ -76,14 +76,14 @@ def main(pace: "Pace | None" = None) -> None:
     sys.exit(code)
 
 
-def _tell(error: RalphError) -> int:
+def _print_error(error: RalphError) -> int:
     """Says what is wrong, a line for each; the exit code."""
     for line in error.message.splitlines() if is_attended() or not error.for_people else ():
-        click.echo(f"ralph: {plain(line)}", err=True)
+        click.echo(f"ralph: {without_control_codes(line)}", err=True)
     return error.exit_code
 
 
-def _mend_streams() -> None:
+def _open_closed_streams() -> None:
     """With a closed stdin, stdout or stderr the next file opened would take its number; and any text can be printed."""
     for fd in (0, 1, 2):
         try:
@@ -94,7 +94,7 @@ def _mend_streams() -> None:
     sys.stdout = open(1, "w", errors="ascii", closefd=False)  # noqa: SIM115 - the locale's, to the end
 
 
-def _verb(
+def _make_verb(
     name: str, where: str, meaning: str, *params: click.Parameter, calls_ralph: bool = False, **more: Any
 ) -> click.Command:
     """The verb of that name, which loads its function. With the options of a run that gets what they ask."""
@@ -102,7 +102,7 @@ def _verb(
 
     def call(**given: Any) -> Any:
         if "requirements" in given:
-            given = {"asked": options.asked(given, *click.get_current_context().obj)}
+            given = {"asked": options.parse_invocation(given, *click.get_current_context().obj)}
         return getattr(import_module(module), function)(**given, **({"ralph": main} if calls_ralph else {}))
 
     return options.Verb(name, params=[*params, _FOLDER], help=meaning, callback=call, **more)
@@ -141,7 +141,7 @@ class _PlanOrVerb(click.Group):
         return _HELP
 
 
-def _enter(_context: click.Context, _option: click.Parameter, folder: str | None) -> None:
+def _change_folder(_context: click.Context, _option: click.Parameter, folder: str | None) -> None:
     """Changes to the folder before anything is looked for."""
     if folder:
         os.chdir(folder)
@@ -162,12 +162,12 @@ _FOLDER = _option(
     type=click.Path(exists=True, file_okay=False),
     is_eager=True,
     expose_value=False,
-    callback=_enter,
+    callback=_change_folder,
 )
 _CHOICES = ("on", "off", "status", "true", "false", "yes", "no", "1", "0")
 _PROGRESS = _file("if it is not <plan>_PROGRESS.md", "--progress-file")
 _JSON = _flag("print JSON", "--json", "as_json")
-_RUN = _verb(
+_RUN = _make_verb(
     "run",
     "ralph.commands.run.start_run",
     "ralph PLAN [MODE] [MAX_ITERATIONS] [OPTIONS] [-- ARGUMENTS FOR THE AGENT] works through PLAN.",
@@ -179,7 +179,7 @@ _RUN = _verb(
     epilog=_PLACES,
 )
 _VERBS = [
-    _verb(
+    _make_verb(
         "status",
         "ralph.commands.status.print_status",
         """Progress: one line per plan in this folder, or PLAN with its tasks and last iterations.
@@ -190,7 +190,7 @@ _VERBS = [
         _PROGRESS,
         _JSON,
     ),
-    _verb(
+    _make_verb(
         "log",
         "ralph.commands.log.print_log",
         """What happened: one line per iteration of PLAN; with N, or `last`, what that one said and did.
@@ -207,7 +207,7 @@ _VERBS = [
         _flag("show everything: prompts, messages and tool calls", "--verbose"),
         _PROGRESS,
     ),
-    _verb(
+    _make_verb(
         "report",
         "ralph.commands.report.write_report",
         "Summary of PLAN with charts, as one HTML file: tasks, cost, tokens and time by iteration.",
@@ -216,7 +216,7 @@ _VERBS = [
         _flag("show it in the browser", "--open", "opens"),
         _PROGRESS,
     ),
-    _verb(
+    _make_verb(
         "export",
         "ralph.commands.export.print_export",
         """The tasks of PLAN as JSON, with today's statuses; the rest of a plan in JSON stays unchanged.
@@ -233,7 +233,7 @@ _VERBS = [
         _file("output file; PLAN itself is updated in place", "-o", "--output"),
         _PROGRESS,
     ),
-    _verb(
+    _make_verb(
         "rehearse",
         "ralph.commands.rehearsal.rehearsal.rehearse",
         """Without PLAN: plans and builds a sample in a throwaway repository, with a fake agent: no key, no network.
@@ -245,7 +245,7 @@ _VERBS = [
         _flag("print everything that the fake agent says and does", "--verbose"),
         *options.OF_A_RUN,
     ),
-    _verb(
+    _make_verb(
         "doctor",
         "ralph.commands.doctor.doctor",
         """Whether a run would find what it needs, and what to do about what is missing. Exit code 0 or 1.
@@ -256,25 +256,25 @@ _VERBS = [
         _JSON,
         *options.OF_A_RUN,
     ),
-    _verb(
+    _make_verb(
         "notify",
         "ralph.commands.config.set_up_or_test_channels",
         "Send notifications: `setup` asks for the settings of a channel, `test` sends one through each.",
         click.Argument(["what"], type=click.Choice(("setup", "test"))),
     ),
-    _verb(
+    _make_verb(
         "config",
         "ralph.commands.config.auto_commit_setting",
         "Settings for all projects, kept in ~/.ralph.env: `ralph config commit on|off|status`.",
         click.Argument(["what"], type=click.Choice(("commit",)), expose_value=False),
         click.Argument(["choice"], type=click.Choice(_CHOICES), default="status", metavar="[on|off|status]"),
     ),
-    _verb(
+    _make_verb(
         "init",
         "ralph.commands.config.write_project_settings",
         "Settings for this project, in ./.ralph.env, with the verify command it finds.",
     ),
-    _verb(
+    _make_verb(
         "mcp",
         "ralph.commands.mcp.serve_tools",
         """Serves the tasks of PLAN as tools to an agent, over the Model Context Protocol on stdin and stdout.
@@ -285,7 +285,7 @@ _VERBS = [
         _PROGRESS,
         _flag("propose only, and leave the task list as it is", "--propose"),
     ),
-    _verb(
+    _make_verb(
         "attempt",
         "ralph.parallel.attempt.run_attempt",
         "What --jobs starts for each task, wherever that is: a job as JSON on stdin, its result on stdout.",

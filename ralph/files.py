@@ -33,7 +33,7 @@ def replace_file(path: Path, data: bytes) -> None:
     Keeps the mode and owner of an existing file. Raises OSError and leaves the file alone.
     """
     target = Path(os.path.realpath(path))
-    with _written_beside(target, data) as new:
+    with _temporary_copy(target, data) as new:
         new.rename(target)
 
 
@@ -52,7 +52,7 @@ def replace_unchanged(path: Path, seen: bytes, data: bytes) -> bool:
     saves by rename between the look and the rename, microseconds, loses; no file system can exclude that.
     """
     target = Path(os.path.realpath(path))
-    with contextlib.suppress(FileNotFoundError), _written_beside(target, data) as new:
+    with contextlib.suppress(FileNotFoundError), _temporary_copy(target, data) as new:
         deadline = time.monotonic() + _PATIENCE_S
         while abs(time.time() - target.stat().st_mtime) < _QUIET_S and time.monotonic() < deadline:
             time.sleep(_QUIET_S / 5)  # what is half saved would be taken for the whole
@@ -86,22 +86,22 @@ def remove_leftovers(path: Path) -> None:
     """Removes what a ralph that was killed left half written beside the file."""
     target = Path(os.path.realpath(path))
     with contextlib.suppress(OSError):
-        for left in target.parent.glob(f"{glob.escape(_beside(target))}*.ralph"):
+        for left in target.parent.glob(f"{glob.escape(_temporary_prefix(target))}*.ralph"):
             left.unlink()
 
 
-def _beside(target: Path) -> str:
+def _temporary_prefix(target: Path) -> str:
     """How the names begin of what is written beside it."""
     return f".{target.name[:80]}."
 
 
 @contextlib.contextmanager
-def _written_beside(target: Path, data: bytes) -> Iterator[Path]:
+def _temporary_copy(target: Path, data: bytes) -> Iterator[Path]:
     """A file beside `target` that holds `data` on disk, as private as it from its first byte; gone unless renamed.
 
     Its name is this process's own, since others, such as `ralph mcp`, write beside the same file.
     """
-    new = target.with_name(f"{_beside(target)}{os.getpid()}.ralph")
+    new = target.with_name(f"{_temporary_prefix(target)}{os.getpid()}.ralph")
     new.unlink(missing_ok=True)
     old = target.stat() if target.exists() else None
     fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if old else 0o666)

@@ -10,7 +10,7 @@ _COLOURS = re.compile("\r|\x1b\\[[\\d;:]*[mK]")
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
-def plain(text: str) -> str:
+def without_control_codes(text: str) -> str:
     """The text without colours, and with all visible that could steer a terminal or cannot be sent."""
     return _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", _COLOURS.sub("", text))
 

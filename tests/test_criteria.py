@@ -9,7 +9,7 @@ from http_server import Answer, Server
 from ralph_driver import executable
 
 from ralph.process.programs import call_program
-from ralph.run.criteria import CheckResult, Criterion, check_criterion, in_one_browser, parse_criterion
+from ralph.run.criteria import CheckResult, Criterion, check_criterion, join_browser_actions, parse_criterion
 
 
 @pytest.fixture(autouse=True)
@@ -121,7 +121,7 @@ def test_actions_in_a_row_share_a_browser_and_end_at_the_first_that_fails(
     monkeypatch.setenv("PATH", f"{script.parent}:{os.environ['PATH']}")
     said = ("open /login - shows it", 'click "Sign in; $(touch x) & go"', "click Broken - well", "click Next")
     actions = [parse_criterion(f"agent-browser: {one}") for one in said]
-    together = in_one_browser([*actions, parse_criterion("File `x` exists"), actions[0]])
+    together = join_browser_actions([*actions, parse_criterion("File `x` exists"), actions[0]])
     assert together[1:] == [parse_criterion("File `x` exists"), actions[0]]
     came = checked(together[0])
     assert "agent-browser click Broken && agent-browser click Next` exited with 1" in came.failed

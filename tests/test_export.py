@@ -104,5 +104,5 @@ def test_whatever_the_words_they_are_tasks_and_any_form_says_the_same(form: str)
     file = progress.with_tasks(progress.new_progress_text("p", "p.json", "now"), imported.lines())
     assert tasks.task_lines(tasks.read_tasks(file)) == imported.lines()
     assert set(progress.parse(file).words) == {"Plan", "Started", "IN_PROGRESS"}
-    other = read(json.dumps(export.converted(imported.tasks, form)))
+    other = read(json.dumps(export.tasks_as_json(imported.tasks, form)))
     assert (other.form, other.lines()) == (form, imported.lines())

@@ -9,7 +9,7 @@ from ralph_driver import Project
 from stories import Agent, runs, step
 from test_strict import KILL
 
-from ralph.git.settings import GitConfigWatch, is_harmless, settings_of
+from ralph.git.settings import GitConfigWatch, is_harmless, parse_git_settings
 from ralph.store.state import State
 
 SERIOUS = """
@@ -44,10 +44,10 @@ def written(key: str) -> str:
 
 def test_each_setting_that_can_run_a_program_is_serious_and_each_harmless_one_is_not(project: Project) -> None:
     for keys, harmless in ((SERIOUS.split(), False), (HARMLESS.split(), True)):
-        settings = settings_of("".join(map(written, keys)))
+        settings = parse_git_settings("".join(map(written, keys)))
         assert len(settings) == len(keys)
         assert [one for one in settings if is_harmless(one) != harmless] == []
-    made = settings_of((project.root / ".git" / "config").read_text())
+    made = parse_git_settings((project.root / ".git" / "config").read_text())
     assert [one for one in made if not is_harmless(one)] == [], "an agent may make the repository"
 
 

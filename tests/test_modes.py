@@ -250,7 +250,7 @@ from ralph.loop.session import Wiring, run_session
 from ralph.plan.progress.file import ProgressFile
 from ralph.process import lock
 from ralph.run.controllers import Controller
-from ralph.settings.options import Asked
+from ralph.settings.options import Invocation
 from ralph.store.state import State
 
 class Fourth(Controller):
@@ -260,7 +260,7 @@ class Fourth(Controller):
         self.run.screen.say("the fourth way")
         return run_agent_once(self.run)
 
-start = find_start(Asked("feature.md", "build", (), (), None))
+start = find_start(Invocation("feature.md", "build", (), (), None))
 state = State(start.name, start.progress_path)
 file = ProgressFile(start.progress_path, state)
 held = lock.acquire_lock(lock.working_tree(Path.cwd()))

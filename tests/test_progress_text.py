@@ -53,7 +53,7 @@ def test_a_word_counts_on_a_line_of_its_own_outside_of_code(text: str, done: boo
     ],
 )
 def test_tasks_are_counted_as_people_mean_them(text: str, count: str) -> None:
-    assert parse(text.encode()).figures == f"{count} tasks"
+    assert parse(text.encode()).task_counts == f"{count} tasks"
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_refusal_says_why_and_what_was_put_into_it_stays() -> None:
     shorter = refused.replace(b">     FAILED test_login\n", b"")
     assert progress.without_refusal(shorter + b"    Port 81.\n") == TEXT + b"    Port 81.\n"
     for half in ("half an emoji: \ud83d", "caf\udce9"):  # programs that count in UTF-16 cut a character in its middle
-        assert parse(progress.with_block(TEXT, half)).blocked_by_ralph
+        assert parse(progress.with_blocked_line(TEXT, half)).blocked_by_ralph
         assert parse(progress.with_refusal(TEXT, [half])).tasks == parse(TEXT).tasks
 
 
@@ -153,7 +153,7 @@ def others(text: bytes, kind: bytes) -> bytes:
     """All but the lines of that kind that count, outside of code."""
     text = ended(text)
     lines = [line for line in read_lines_and_fences(text).lines if re.fullmatch(rb" {0,3}(%b)\s*" % kind, line.body)]
-    return progress.splice(text, [(line.start, line.end, b"") for line in lines])
+    return progress.replace_ranges(text, [(line.start, line.end, b"") for line in lines])
 
 
 def meaning(text: bytes) -> Progress:
@@ -172,7 +172,11 @@ EDITS: dict[str, tuple[Any, bytes, Any]] = {
         lambda was, now: was.done == bool(now.verified),
     ),
     "not verified": (partial(progress.without_lines, word="Verified"), VERIFIED, lambda _, now: not now.verified),
-    "no block": (progress.without_own_block, rb"RALPH_BLOCKED:\s*ralph: .*", lambda _, now: not now.blocked_by_ralph),
+    "no block": (
+        progress.without_blocked_line,
+        rb"RALPH_BLOCKED:\s*ralph: .*",
+        lambda _, now: not now.blocked_by_ralph,
+    ),
     "spent": (partial(progress.with_spent, spent_usd=12.5), b"Spent:.*", lambda _, now: now.spent_usd == 12.5),
 }
 

@@ -13,7 +13,7 @@ import pytest
 from ralph_driver import progress_text
 
 from ralph.commands import report
-from ralph.commands.plans import Plan, Seen, Standing
+from ralph.commands.plans import Plan, PlanDetails, PlanStatus
 from ralph.plan import progress
 from ralph.store import journal
 
@@ -50,9 +50,9 @@ def records(iterations: list[dict[str, Any]], *, run: str = "r", **end: Any) -> 
 
 def made(lines: list[dict[str, Any]], text: str = "", *, name: str = "feature", why: str = "") -> str:
     """The report of such a journal and of such a progress file."""
-    seen = Seen(
+    seen = PlanDetails(
         plan=Plan(name=name, path=Path("feature.md"), progress_path=Path("feature_PROGRESS.md")),
-        standing=Standing("stopped", why),
+        standing=PlanStatus("stopped", why),
         progress=progress.parse(text.encode()) if text else None,
         records=journal.parse_records(lines),
     )

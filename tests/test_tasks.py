@@ -107,7 +107,7 @@ EDITED = b"# Tasks\r\n\r\n* [ ] a: one \t\r\n  goes on\r\n* [~] b: \xe9\r\n\t- v
 
 def test_each_edit_changes_its_lines_and_no_other_byte() -> None:
     assert edits.with_mark(EDITED, " ", "c", "b") == EDITED.replace(b"[!]", b"[ ]").replace(b"[~]", b"[ ]")
-    assert edits.put_down(EDITED) == EDITED.replace(b"[~]", b"[ ]")
+    assert edits.with_none_in_progress(EDITED) == EDITED.replace(b"[~]", b"[ ]")
     failed = re.sub(
         rb"failed: [-0-9 :]{19} attempt", b"failed: now attempt", edits.with_failure(EDITED, "b", "exit\n1")
     )

@@ -28,16 +28,16 @@ def _message(speaker: str, **block: object) -> Event:
     return {"type": speaker, "message": {"content": [block]}}
 
 
-def _says(text: str, seen: Event) -> Event:
+def _speech(text: str, seen: Event) -> Event:
     seen["said"] = text
     return _message("assistant", type="text", text=text)
 
 
-def _calls(call: str, tool: str, arguments: object) -> Event:
+def _tool_call(call: str, tool: str, arguments: object) -> Event:
     return _message("assistant", type="tool_use", id=call, name=_NAMES.get(tool, tool), input=arguments)
 
 
-def _came(call: str, output: str | None, *, failed: bool) -> Event:
+def _tool_result(call: str, output: str | None, *, failed: bool) -> Event:
     return _message("user", type="tool_result", tool_use_id=call, content=output, is_error=failed)
 
 
@@ -53,7 +53,7 @@ def codex(event: Event, seen: Event) -> Iterator[Event]:
     """`codex exec --json`: a thread of items, some of which begin and end."""
     kind, item = event["type"], event.get("item", {})
     if item.get("type") == "agent_message":
-        yield _says(item["text"], seen)
+        yield _speech(item["text"], seen)
     elif item and item["type"] not in ("error", "reasoning", "todo_list"):
         call = item["id"]
         if call not in seen:
@@ -62,9 +62,9 @@ def codex(event: Event, seen: Event) -> Iterator[Event]:
                 item["command"] = item["command"].removeprefix("/bin/bash -lc ").strip("'\"")
             if "changes" in item:
                 item["file_path"] = item["changes"][0]["path"]
-            yield _calls(call, item["type"], item)
+            yield _tool_call(call, item["type"], item)
         if kind == "item.completed":
-            yield _came(call, item.get("aggregated_output"), failed=item.get("status") == "failed")
+            yield _tool_result(call, item.get("aggregated_output"), failed=item.get("status") == "failed")
     elif kind == "error" and event["message"].startswith("Reconnecting"):
         yield {"type": "system", "subtype": "api_retry", "error": event["message"]}
     elif kind in ("turn.completed", "turn.failed"):
@@ -84,13 +84,13 @@ def gemini(event: Event, seen: Event) -> Iterator[Event]:
     if kind == "message" and event["role"] == "assistant":
         seen["words"] = seen.get("words", "") + event["content"]
     elif words := seen.pop("words", ""):
-        yield _says(words, seen)
+        yield _speech(words, seen)
     if kind == "init":
         yield {"type": "system", "subtype": "init", "model": event["model"]}
     elif kind == "tool_use":
-        yield _calls(event["tool_id"], event["tool_name"], event["parameters"])
+        yield _tool_call(event["tool_id"], event["tool_name"], event["parameters"])
     elif kind == "tool_result":
-        yield _came(event["tool_id"], event.get("output"), failed=event["status"] == "error")
+        yield _tool_result(event["tool_id"], event.get("output"), failed=event["status"] == "error")
     elif kind == "error":
         seen["error"] = event["message"]
     elif kind == "result":
@@ -108,12 +108,12 @@ def opencode(event: Event, seen: Event) -> Iterator[Event]:
     kind, part = event["type"], event.get("part", {})
     tokens = seen.setdefault("tokens", Counter[str]())
     if kind == "text":
-        yield _says(part["text"], seen)
+        yield _speech(part["text"], seen)
     elif kind == "tool_use":
         call, state = part["callID"], part["state"]
-        yield _calls(call, part["tool"], state["input"])
+        yield _tool_call(call, part["tool"], state["input"])
         failed = state["status"] == "error" or state.get("metadata", {}).get("exit")
-        yield _came(call, state.get("error") or state.get("output"), failed=failed)
+        yield _tool_result(call, state.get("error") or state.get("output"), failed=failed)
     elif kind == "step_finish":
         used = part["tokens"]
         tokens.update(

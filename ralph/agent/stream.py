@@ -14,7 +14,7 @@ from ralph.agent.dialects import DIALECTS, Event
 from ralph.agent.turn import Outcome, Turn
 from ralph.process import signals
 from ralph.process.supervisor import Ended
-from ralph.words import plain, shorten
+from ralph.words import shorten, without_control_codes
 
 _RESULT_LENGTH = 20_000
 """Characters of the agent's result that are kept; what it claims stands at the end, what it did at the beginning."""
@@ -88,19 +88,19 @@ class Stream:
                 event = json.loads(line)
                 dialect = self._speaks or DIALECTS[event["type"]]
                 for one in dialect(event, self._seen):
-                    self._note(one)
+                    self._take_event(one)
                     self._show(one)
                 self._speaks = dialect
             except (LookupError, TypeError, ValueError, OverflowError, AttributeError, RecursionError):
-                self._printed = self._text(line, self._printed)
+                self._printed = self._decode_line(line, self._printed)
                 self.words = self.words if self._speaks else self._printed
 
     def read_errors(self, data: bytes) -> None:
         """The next bytes of its standard error, shown as text."""
         for line in _whole_lines(self._complaints, data):
-            self._complained = self._text(line, self._complained)
+            self._complained = self._decode_line(line, self._complained)
 
-    def _text(self, line: bytes, before: str) -> str:
+    def _decode_line(self, line: bytes, before: str) -> str:
         text = line.decode(errors="replace").rstrip("\r")
         self._tell(text)
         return shorten(f"{before}{text}\n", _TEXT_LENGTH, end=True)
@@ -125,23 +125,23 @@ class Stream:
         """What it all came to, where ralph ended it by what it had come to: `cut`; `now` is the time since 1970."""
         self.finish()
         turn = self.so_far
-        turn.outcome, why = self._meant(agent, ended, cut)
-        turn.why = plain(why)
+        turn.outcome, why = self._find_outcome(agent, ended, cut)
+        turn.why = without_control_codes(why)
         message = str(self._result.get("result") or "") if self._speaks else self._printed
-        turn.final_words = plain(shorten(message.strip(), _RESULT_LENGTH, end=True))
+        turn.final_words = without_control_codes(shorten(message.strip(), _RESULT_LENGTH, end=True))
         turn.at_least = bool(self._speaks) and not self.has_result
         if turn.outcome is not Outcome.LIMIT or not now < (turn.resets_at or 0) < now + _RESET_AT_MOST_S:
             turn.resets_at = None
         turn.left_over, turn.took_s = ended.left_over, took_s
         return turn
 
-    def _note(self, event: Event) -> None:
+    def _take_event(self, event: Event) -> None:
         turn = self.so_far
         self.retries = event.get("subtype") == "api_retry"
         if event["type"] in ("assistant", "user"):  # what it began to call has run, or is known as running
             self.has_result = self._calls_a_tool = False
         for block in content_blocks(event):
-            self._note_tool(block)
+            self._track_tool(block)
         if event.get("parent_tool_use_id"):  # a sub-agent has a context and a result of its own
             return
         match event:
@@ -151,11 +151,11 @@ class Stream:
                 turn.pays = str(event.get("apiKeySource") or "none").removeprefix("none")
             case {"type": "assistant", "message": message}:
                 self._error = str(event.get("error") or "")
-                self._weigh(message)
+                self._measure_context(message)
                 text = [str(block["text"]) for block in content_blocks(event) if block.get("type") == "text"]
                 self.words = ("" if self._error else "\n".join(text)) or self.words
             case {"type": "stream_event", "event": {"message": message}}:
-                self._weigh(message)
+                self._measure_context(message)
             case {"type": "stream_event", "event": {"content_block": block}}:
                 self._calls_a_tool = block["type"] == "tool_use"
             case {"type": "rate_limit_event", "rate_limit_info": {"status": status} as info}:
@@ -163,9 +163,9 @@ class Stream:
             case {"type": "result"}:
                 self.has_result = True
                 self._result = self._result if self.is_over else event
-                self._count(event)
+                self._add_usage(event)
 
-    def _note_tool(self, block: Event) -> None:
+    def _track_tool(self, block: Event) -> None:
         call = str(block.get("id") or block.get("tool_use_id"))
         if block.get("type") == "tool_use":
             self.running[call] = block
@@ -176,13 +176,13 @@ class Stream:
             if _PROPOSAL in str(called.get("name")) and not block.get("is_error"):
                 self.so_far.proposal = called
 
-    def _weigh(self, message: Event) -> None:
+    def _measure_context(self, message: Event) -> None:
         usage = message.get("usage") or {}
         if used := sum(usage.get(name) or 0 for name in _READ):
             usual = _LARGE_WINDOW if "[1m]" in self.so_far.model else _WINDOW
             self.so_far.context = used / self._windows.get(self.so_far.model, usual)
 
-    def _count(self, result: Event) -> None:
+    def _add_usage(self, result: Event) -> None:
         cost, models = result.get("total_cost_usd"), result.get("modelUsage") or {}
         if isinstance(cost, int | float) and 0 <= cost < 1e9:  # with NaN no limit would ever be reached
             self.so_far.cost_usd = float(cost)
@@ -193,7 +193,7 @@ class Stream:
                 self._windows[model] = window
         self.so_far.tokens = dict(tokens) or self.so_far.tokens
 
-    def _meant(self, agent: Agent, ended: Ended, cut: Outcome | None) -> tuple[Outcome, str]:
+    def _find_outcome(self, agent: Agent, ended: Ended, cut: Outcome | None) -> tuple[Outcome, str]:
         """What the turn came to, and why, with the remedy where there is one."""
         if ended.survivors:
             return Outcome.HOPELESS, f"could not be ended, end it by hand: {', '.join(ended.survivors)}"

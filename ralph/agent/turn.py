@@ -80,6 +80,6 @@ _SIGNAL = re.compile(
 _TOKEN = re.compile(r"\bralph-\d{8}-\d{6}-[0-9a-f]{12}\b")
 
 
-def said_of_work(message: str) -> str:
+def without_signals(message: str) -> str:
     """What the agent said, without its signals and the token that is in them."""
     return re.sub(r"[^\S\n]+", " ", _TOKEN.sub("SESSION", _SIGNAL.sub("", message))).strip()

@@ -37,7 +37,7 @@ _WORTH = ["strict", "max_time", "max_cost", "model", "effort", "roles", "only", 
 def auto_commit_setting(choice: str) -> None:
     """Settings for all projects, kept in ~/.ralph.env: `ralph config commit on|off|status`."""
     if choice != "status":
-        keep({"RALPH_AUTO_COMMIT": str(truth(choice)).lower()})
+        save_settings({"RALPH_AUTO_COMMIT": str(truth(choice)).lower()})
     counts = sources.single_setting(sources.collect_settings(Path()), "RALPH_AUTO_COMMIT")
     where = counts.given["auto_commit"].where if counts.given else "default"
     click.echo(f"auto-commit is {'on' if counts.auto_commit else 'off'} ({where})")
@@ -47,7 +47,7 @@ def set_up_or_test_channels(what: str) -> int:
     """Channels that tell people how it goes: `setup` asks for their settings, `test` tries them; the exit code."""
     channels = load_channel()
     if what == "test":
-        return _test(channels.values())
+        return _send_test_notices(channels.values())
     if not os.isatty(0):
         raise RalphError("ralph notify setup asks questions and needs a terminal", fix="or write ~/.ralph.env yourself")
     before = sources.channel_values()
@@ -70,16 +70,16 @@ def set_up_or_test_channels(what: str) -> int:
         if answer != there:
             changed[name] = "" if answer == "-" else answer
     if changed:
-        keep(changed)
+        save_settings(changed)
     values = sources.channel_values()
     if missing := channel.missing(values):
         click.echo(f"Without {' and '.join(missing)}, {channel.name} stays off.")
     elif click.confirm("\nSend a test notice now?", default=True):
-        return _test([channel])
+        return _send_test_notices([channel])
     return 0
 
 
-def _test(channels: Iterable[Channel]) -> int:
+def _send_test_notices(channels: Iterable[Channel]) -> int:
     """Sends a test notice to each channel that is set up and says what became of it; 1 if any failed or none is."""
     values, failures = sources.channel_values(), list[str]()
     notice = Notice("test", "Ralph Test", f"Notices from {socket.gethostname()} arrive here.")
@@ -95,14 +95,14 @@ def _test(channels: Iterable[Channel]) -> int:
     return int(any(failures) or not failures)
 
 
-def keep(values: Mapping[str, str]) -> None:
+def save_settings(values: Mapping[str, str]) -> None:
     """Sets names in ~/.ralph.env, or removes those that are empty; from then on only its owner can read it.
 
     Raises RalphError where it cannot be read whole: an edit could land in an open quote.
     """
     path = sources.home_file()
     real = Path(os.path.realpath(path))  # dotenv would put a file in the place of a link
-    present = {one.variable: one.text for one in sources.in_file(path, Source.HOME_FILE)}
+    present = {one.variable: one.text for one in sources.read_env_file(path, Source.HOME_FILE)}
     if "" in present:
         raise RalphError(present[""], fix="fix that first; nothing was changed")
     if any(set(text) & set("\\\r\n\0") for text in values.values()):  # not every python-dotenv reads it back

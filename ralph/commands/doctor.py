@@ -26,10 +26,10 @@ from ralph.process import lock
 from ralph.process.programs import call_program
 from ralph.screen.text import can_move_cursor, terminal_width, wrap
 from ralph.settings import sources
-from ralph.settings.options import Asked
-from ralph.settings.table import ON_COMMAND_LINE, Given, Settings
+from ralph.settings.options import Invocation
+from ralph.settings.table import ON_COMMAND_LINE, GivenSetting, Settings
 from ralph.store.state import State
-from ralph.words import join_names, plain, plural
+from ralph.words import join_names, plural, without_control_codes
 
 
 class _Check(NamedTuple):
@@ -50,7 +50,7 @@ ok, warning, bad = (partial(_Check, level) for level in ("ok", "warning", "bad")
 class _Doctor:
     """What is looked at: a run that is asked for. Each of `_SUBJECTS` is a method."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: Invocation) -> None:
         self.asked, self.settings = asked, Settings()
         self.agents: list[agent.Agent] = []
         """None where the settings are wrong."""
@@ -70,7 +70,7 @@ class _Doctor:
             yield warning("no limits set: a run stops only when done, on failure, or by Ctrl+C", fix)
         if not settings.verify:
             yield ok("no verify command: done is what the agent and the task list say")
-        elif not settings.wrap and (word := _unknown_word(settings.verify)):
+        elif not settings.wrap and (word := _find_unknown_program(settings.verify)):
             where = settings.given["verify"].where
             yield bad(f"{where}: the verify command begins with {word}, which is not found", "install or correct it")
 
@@ -89,9 +89,9 @@ class _Doctor:
         text = path.read_bytes() if there else b""
         now = progress.parse(text)
         start.check_progress_owner(found, now if there else None)
-        yield ok(f"{path}: {now.figures}" if there else f"there is no {path} yet; the first run makes it")
+        yield ok(f"{path}: {now.task_counts}" if there else f"there is no {path} yet; the first run makes it")
         text = found.with_imported_tasks(text)
-        if early := start.ends_at_once(found, state, text):
+        if early := start.why_nothing_to_do(found, state, text):
             yield (bad if early.exit_code else warning)(f"{early.what}: a run ends at once", early.fix)
 
     def check_agent(self) -> Iterator[_Check]:
@@ -178,7 +178,7 @@ class _Doctor:
             yield ok(message, line)
 
 
-def _unknown_word(command: str) -> str:
+def _find_unknown_program(command: str) -> str:
     """The first word of a shell command behind its assignments, if the shell does not know it; else empty."""
     first = re.match(r"\s*(?:\w+=\S*\s+)*([\w./+-]+)(?=\s|$)", command)  # anything else is for the shell to read
     if not first or call_program(["sh", "-c", 'command -v "$1"', "sh", first[1]], timeout_s=10).code == 0:
@@ -186,7 +186,7 @@ def _unknown_word(command: str) -> str:
     return first[1]
 
 
-def _without_secret(one: Given) -> str:
+def _without_secret(one: GivenSetting) -> str:
     """What is set, without an address that may let others in."""
     return "***" if one.variable == "RALPH_HEARTBEAT_URL" else one.text
 
@@ -194,7 +194,7 @@ def _without_secret(one: Given) -> str:
 _SUBJECTS = ("settings", "plan", "agent", "permissions", "repository", "machine", "notices", "cron")
 
 
-def _checks(asked: Asked) -> Iterator[_Check]:
+def _checks(asked: Invocation) -> Iterator[_Check]:
     """All there is to say of a run that is asked for, each subject together; what fails does not hide the others."""
     doctor = _Doctor(asked)
     for subject in _SUBJECTS:
@@ -212,7 +212,7 @@ _MARKS = {"ok": ("ok  ", "✓", "32"), "warning": ("warn", "!", "33"), "bad": ("
 """From the best to the worst: a word, and on a terminal a sign and its colour."""
 
 
-def doctor(asked: Asked) -> int:
+def doctor(asked: Invocation) -> int:
     """Looks at everything and says what it saw, what needs fixing last; 1 when something does, else 0.
 
     Of a subject that is in order it says one thing, unless all is wanted.
@@ -244,4 +244,4 @@ def _print(check: _Check) -> None:
     rows = [*wrap(check.said, room), *(wrap(f"→ {remedy}", room) if remedy else ())]
     print(f"{mark} {check.subject:12}" + f"\n{indent}".join(rows))
     for line in command.splitlines():
-        print(f"    {plain(line)}")
+        print(f"    {without_control_codes(line)}")

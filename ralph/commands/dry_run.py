@@ -13,24 +13,24 @@ from ralph.run.prepared import PreparedStart
 from ralph.store import journal
 from ralph.store.state import State
 from ralph.strict.roles import roles_of
-from ralph.words import plain
+from ralph.words import without_control_codes
 
 
 def show_dry_run(start: PreparedStart, state: State) -> int:
     """Prints what the agent would be started with, and told."""
     for remark in start.settings.remarks:
-        print(plain(f"ralph: {remark.message}"), file=sys.stderr)
+        print(without_control_codes(f"ralph: {remark.message}"), file=sys.stderr)
     values: dict[str, Value] = {
         "ITERATION": journal.count_iterations(state.journal) + 1,
         "MEMORY": prompt_memory(state),
     }
-    if start.strict:
+    if start.is_strict_build:
         path = start.progress_path
         listed = tasklist.validate_list(start.with_imported_tasks(files.read_or_empty(path)), path.name, start.settings)
         if (task := tasks.select_next(listed)) is None:
             raise RalphError(f"there is no prompt to show: {tasklist.nothing_to_begin(listed).why}", 4)
         if roles := roles_of(start):
-            start = start.in_mode(roles.of(task), as_role=True)
+            start = start.in_mode(roles.role_of_task(task), as_role=True)
         values |= tasklist.prompt_values(task, tasklist.new_session_token(), state) | {
             "MEMORY": prompt_memory(state, task=task.id)
         }

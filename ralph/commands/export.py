@@ -12,8 +12,8 @@ from ralph.commands import plans
 from ralph.commands.plans import Plan
 from ralph.errors import RalphError
 from ralph.plan import progress, taskjson, tasks
-from ralph.plan.progress import splice
-from ralph.plan.taskjson import Imported, object_of, with_statuses
+from ralph.plan.progress import replace_ranges
+from ralph.plan.taskjson import ImportedTasks, task_as_json, with_statuses
 from ralph.plan.tasks import Task, edits
 
 
@@ -24,14 +24,14 @@ def print_export(word: str | None, *, form: str | None, output: str | None, prog
     """
     plan = plans.find_plan(word, progress_file)
     data = files.read_or_empty(plan.path)
-    imported = taskjson.of_plan(plan.path, data)
-    today = _today(plan, imported)
+    imported = taskjson.import_tasks(plan.path, data)
+    today = _current_tasks(plan, imported)
     whole = b""
     if imported and form in (None, imported.form):
         made = with_statuses(imported, today).encode(errors="surrogateescape")
-        whole = splice(data, [(*imported.span, made)])
+        whole = replace_ranges(data, [(*imported.span, made)])
     else:
-        made = json.dumps(converted(today, form or "plan"), indent=2).encode() + b"\n"
+        made = json.dumps(tasks_as_json(today, form or "plan"), indent=2).encode() + b"\n"
     if not output or output == "-":
         sys.stdout.buffer.write(made)
         return 0
@@ -47,7 +47,7 @@ def print_export(word: str | None, *, form: str | None, output: str | None, prog
     return 0
 
 
-def _today(plan: Plan, imported: Imported | None) -> Sequence[Task]:
+def _current_tasks(plan: Plan, imported: ImportedTasks | None) -> Sequence[Task]:
     """The tasks of the Task List; before the first run, those of the plan."""
     listed = files.read_or_empty(plan.progress_path)
     if imported and not listed:
@@ -61,6 +61,6 @@ def _today(plan: Plan, imported: Imported | None) -> Sequence[Task]:
     raise RalphError(f"{plan.progress_path}: has no task")
 
 
-def converted(today: Sequence[Task], form: str) -> dict[str, Any]:
+def tasks_as_json(today: Sequence[Task], form: str) -> dict[str, Any]:
     """The Task List in one of the forms."""
-    return {"requirements" if form == "requirements" else "tasks": [object_of(task, form) for task in today]}
+    return {"requirements" if form == "requirements" else "tasks": [task_as_json(task, form) for task in today]}

@@ -10,12 +10,12 @@ from pathlib import Path
 from ralph.commands import plans
 from ralph.commands.plans import Plan
 from ralph.errors import RalphError
-from ralph.process.programs import foreground
+from ralph.process.programs import run_in_front
 from ralph.run.memory import prompt_memory
 from ralph.screen.view import View
 from ralph.store import journal
 from ralph.store.journal import Record
-from ralph.words import format_moment, plain
+from ralph.words import format_moment, without_control_codes
 
 _IDLE = "\N{EN DASH}"
 _LOOK_S = 1.0
@@ -32,41 +32,41 @@ def print_log(  # noqa: PLR0913 - what can be asked for
     if follow:
         return _follow(plan, verbose=verbose)
     if what == "memory":
-        _say(prompt_memory(plan.state) or "nothing yet")
+        _print_line(prompt_memory(plan.state) or "nothing yet")
         return 0
     seen = plans.inspect_plan(plan)
     if number is None and what is None:
-        _list(seen.records)
+        _print_list(seen.records)
         if not seen.records:
-            _say(f"nothing has run yet; to begin, {seen.standing.next_move or 'run ralph'}")
+            _print_line(f"nothing has run yet; to begin, {seen.standing.next_move or 'run ralph'}")
         return 0
     for row in reversed(seen.rows):
         if number in (None, "last", str(row.iteration)):
-            return _show(plan, row, what, seen.records, verbose=verbose)
+            return _print_iteration(plan, row, what, seen.records, verbose=verbose)
     raise RalphError(f"{plan.name}: there is no such iteration", fix=f"`ralph log {plan.name}` lists them")
 
 
-def _say(line: str) -> None:
+def _print_line(line: str) -> None:
     """Prints a line that cannot drive the terminal. Unlike a run it waits for whoever reads."""
-    print(plain(line))
+    print(without_control_codes(line))
 
 
-def _list(records: Sequence[Record]) -> None:
+def _print_list(records: Sequence[Record]) -> None:
     """A line for each that has something to say, with a dash where an iteration moved nothing."""
     for record in records:
         if message := plans.describe_record(record):
             is_idle = record.event == "iteration" and record.counted and not record.moved
-            _say((_IDLE if is_idle else " ") + f" {format_moment(record.at, 0)}  {message}")
+            _print_line((_IDLE if is_idle else " ") + f" {format_moment(record.written_at, 0)}  {message}")
 
 
-def _show(plan: Plan, row: Record, what: str | None, records: Sequence[Record], *, verbose: bool) -> int:
+def _print_iteration(plan: Plan, row: Record, what: str | None, records: Sequence[Record], *, verbose: bool) -> int:
     """One iteration as it was seen, or what it committed, printed or got as its prompt."""
     if what == "diff":
         if not row.commits:
             raise RalphError(f"iteration {row.iteration} committed nothing", 1)
         between = f"{row.base}..{row.head}" if row.base else row.head
         command = ["git", "log", "--reverse", "--patch", "--end-of-options", between, "--"]
-        if foreground(command, cwd=plan.progress_path.resolve().parent):
+        if run_in_front(command, cwd=plan.progress_path.resolve().parent):
             raise RalphError(f"iteration {row.iteration}: git does not show its commits", 1)
         return 0
     path = plan.state.folder / "transcripts" / row.transcript
@@ -77,14 +77,14 @@ def _show(plan: Plan, row: Record, what: str | None, records: Sequence[Record], 
     if what:
         sys.stdout.buffer.write(path.read_bytes())
         return 0
-    replay = _Replay(plan, row.mode, row.iteration, path, View(_say, whole=verbose))
-    replay.rest()
+    replay = _Replay(plan, row.mode, row.iteration, path, View(_print_line, whole=verbose))
+    replay.show_rest()
     if row.refused:
-        _say(f"RALPH_DONE refused: {row.message}")
-    _say(row.summary)
+        _print_line(f"RALPH_DONE refused: {row.message}")
+    _print_line(row.summary)
     for one in records:
         if one.event == "tamper" and (one.run, one.iteration) == (row.run, row.iteration):
-            _say(plans.describe_record(one))
+            _print_line(plans.describe_record(one))
     return 0
 
 
@@ -92,7 +92,7 @@ class _Replay:
     """Shows the transcript at `path`, also while it grows, and with it what the agent wrote to its standard error."""
 
     def __init__(self, plan: Plan, mode: str, iteration: int, path: Path, view: View) -> None:
-        _say(f"{mode} {plan.name} · iteration {iteration}")
+        _print_line(f"{mode} {plan.name} · iteration {iteration}")
         self.path = path
         self._stream = view.begin()
         self._files = []
@@ -100,14 +100,14 @@ class _Replay:
             with contextlib.suppress(FileNotFoundError):
                 self._files.append((place.open("rb"), sees))
 
-    def more(self) -> None:
+    def show_new_lines(self) -> None:
         """Shows what is new."""
         for file, sees in self._files:
             sees(file.read())
 
-    def rest(self) -> None:
+    def show_rest(self) -> None:
         """Shows all that is left, a last line without an end too; nothing more comes after that."""
-        self.more()
+        self.show_new_lines()
         self._stream.finish()
 
 
@@ -115,26 +115,26 @@ def _follow(plan: Plan, *, verbose: bool) -> int:
     """Shows the running iteration and those after it until the run ends; 0. Raises RalphError when nothing runs."""
     if not plan.holder:
         raise RalphError(f"{plan.name}: no run works on it now", 1, fix=f"`ralph log {plan.name}` shows what was")
-    state, view = plan.state, View(_say, whole=verbose)
+    state, view = plan.state, View(_print_line, whole=verbose)
     news, at = journal.read_since(state.journal, 0)
-    _list(last := news[-1:])
+    _print_list(last := news[-1:])
     replay = None
     while True:
         is_over = not plan.holder
         news, at = journal.read_since(state.journal, at)
         running = state.unjudged_iteration()
         if replay and (news or not running):  # what the journal says was written after its last word
-            replay.rest()
-        _list(news)
+            replay.show_rest()
+        _print_list(news)
         last = (last + news)[-1:]
         if running and running.transcript.is_file() and (replay is None or replay.path != running.transcript):
             replay = _Replay(plan, running.mode, running.iteration, running.transcript, view)
         if replay:
-            replay.more()
+            replay.show_new_lines()
         sys.stdout.flush()
         if is_over:
             break
         time.sleep(_LOOK_S)
-    if running and not journal.own_end(last, running):
-        _say(f"ended: ralph was killed in iteration {running.iteration}")
+    if running and not journal.find_run_end(last, running):
+        _print_line(f"ended: ralph was killed in iteration {running.iteration}")
     return 0

@@ -26,7 +26,7 @@ from ralph.run.criteria import CheckResult
 from ralph.settings import sources
 from ralph.store import journal
 from ralph.store.state import State
-from ralph.words import join_names, plain, timestamp
+from ralph.words import join_names, timestamp, without_control_codes
 
 try:  # an extra
     from mcp.server.mcpserver import MCPServer
@@ -47,12 +47,12 @@ def serve_tools(word: str | None, *, progress_file: str | None, propose: bool) -
     served = Tools(plan, propose=propose)
     for name in vars(Tools):
         if not name.startswith("_"):
-            server.add_tool(_written_down(plan.state, getattr(served, name)), name=f"ralph_{name}")
+            server.add_tool(_journaled(plan.state, getattr(served, name)), name=f"ralph_{name}")
     server.run("stdio")
     return 0
 
 
-def _written_down(state: State, tool: Callable[..., Answer]) -> Callable[..., Any]:
+def _journaled(state: State, tool: Callable[..., Answer]) -> Callable[..., Any]:
     """The tool with a line of the journal for each call, and errors in words; one call at a time."""
 
     @wraps(tool)
@@ -81,12 +81,12 @@ class Tools:
     def __init__(self, plan: plans.Plan, *, propose: bool) -> None:
         self._plan, self._proposes = plan, propose
         self._file = ProgressFile(plan.progress_path, plan.state)
-        self._file.resume(plan.state.unjudged_iteration())
+        self._file.restore_after_death(plan.state.unjudged_iteration())
         self._file.say = partial(print, "ralph:", file=sys.stderr)  # standard output is the client's
 
     def get_next_task(self) -> Answer:
         """The task to work on: the one in progress, else by priority the first that waits for no other."""
-        listed = self._listed()
+        listed = self._tasks_with_ids()
         going = next((task for task in listed if task.mark == "~"), None)
         if task := going or tasks.select_next(listed):
             return {"task": _task_facts(task)}
@@ -95,19 +95,19 @@ class Tools:
     def mark_task_in_progress(self, task_id: str) -> Answer:
         """Says that you begin to work on this task."""
         self._find(task_id)
-        return self._edited(task_id, lambda text: edits.with_mark(text, "~", task_id))
+        return self._edit_task(task_id, lambda text: edits.with_mark(text, "~", task_id))
 
     def mark_task_complete(self, task_id: str, verification_notes: str = "") -> Answer:
         """Says that this task is done and its checks pass; with notes on how you saw that."""
         task = self._find(task_id)
-        done = {one.id for one in self._listed() if one.done}
+        done = {one.id for one in self._tasks_with_ids() if one.done}
         wanted = (*task.after, *(part.id for part in task.subtasks))
         if waits_for := [name for name in wanted if name not in done]:
             raise RalphError(f"{task_id} waits for {join_names(waits_for)}")
         if red := [] if self._proposes else self._red_checks(task):
             raise RalphError(f"{task_id} is not done: {'; '.join(red)}")
         ids = [one.id for one in task.chain]
-        answer = self._edited(task_id, lambda text: edits.with_mark(text, "x", *ids))
+        answer = self._edit_task(task_id, lambda text: edits.with_mark(text, "x", *ids))
         if verification_notes:
             self._add_note(f"{task_id}: {verification_notes}")
         return answer
@@ -115,7 +115,7 @@ class Tools:
     def mark_task_blocked(self, task_id: str, reason: str) -> Answer:
         """Says that this task cannot continue without the user, and why."""
         self._find(task_id)
-        return self._edited(task_id, lambda text: edits.with_mark(text, "!", task_id, note="blocked", why=reason))
+        return self._edit_task(task_id, lambda text: edits.with_mark(text, "!", task_id, note="blocked", why=reason))
 
     def append_learning(self, learning: str, category: Category) -> Answer:
         """Records what whoever works on this after you should know, in one line."""
@@ -123,12 +123,12 @@ class Tools:
 
     def get_plan_summary(self) -> Answer:
         """Every task, how many there are of each status, and how much is complete."""
-        listed = self._listed()
+        listed = self._tasks_with_ids()
         count = Counter(task.status for task in listed)
         return {
             "total_tasks": len(listed),
             **{status: count[status] for status in tasks.STATUSES.values()},
-            "completion_percentage": _part_done(listed),
+            "completion_percentage": _done_fraction(listed),
             "tasks": [_task_facts(task) for task in listed],
         }
 
@@ -147,7 +147,7 @@ class Tools:
 
         A check is a command in backticks that must succeed, or a sentence.
         """
-        listed = self._listed()
+        listed = self._tasks_with_ids()
         task_id = tasks.new_id(description, [task.id for task in listed])
         notes = [Note("verify", _one_line(criterion)) for criterion in verification_criteria]
         if dependencies:
@@ -158,29 +158,29 @@ class Tools:
         if wrong := set(tasks.find_problems([*listed, new])) - set(tasks.find_problems(listed)):
             raise RalphError("; ".join(one.removeprefix("line 0: ") for one in wrong))
         if self._proposes:
-            self._edit(lambda text: progress.with_lines(text, "Proposed", tasks.task_lines([new])))
+            self._edit(lambda text: progress.with_section_lines(text, "Proposed", tasks.task_lines([new])))
             return {"task_id": task_id, "status": "proposed"}
         if self._file.last.done:  # else no run would begin it
             self._edit(lambda text: progress.with_status(text, "IN_PROGRESS"))
-        return self._edited(task_id, lambda text: progress.with_tasks(text, tasks.task_lines([new])))
+        return self._edit_task(task_id, lambda text: progress.with_tasks(text, tasks.task_lines([new])))
 
     def increment_retry(self, task_id: str, reason: str = "") -> Answer:
         """Says that an attempt at this task failed, and why; after too many it is blocked."""
         most = sources.settings_everywhere(self._plan.path).max_tries
         self._find(task_id)
-        return self._edited(task_id, lambda text: edits.with_failure(text, task_id, reason, most))
+        return self._edit_task(task_id, lambda text: edits.with_failure(text, task_id, reason, most))
 
     def update_memory(self, content: str) -> Answer:
         """Adds what the next iterations must know, in one line, to what ralph tells them anyway."""
         return self._add_note(f"MEMORY: {content}")
 
-    def _listed(self) -> Sequence[Task]:
+    def _tasks_with_ids(self) -> Sequence[Task]:
         """The tasks, each with the id that an edit gives it."""
         self._file.read()
         return tasks.read_tasks(edits.with_ids(self._file.text))
 
     def _find(self, task_id: str) -> Task:
-        listed = self._listed()
+        listed = self._tasks_with_ids()
         if (task := tasks.find_task(listed, task_id)) is None:
             there = join_names([one.id for one in listed], 20) or "none"
             raise RalphError(f"there is no task {task_id}; there are: {there}")
@@ -196,7 +196,7 @@ class Tools:
             done = call_program(["sh", "-c", f"exec 2>&1\n{command}"], timeout_s=settings.verify_timeout or math.inf)
             return CheckResult(done.code, f"ended with {done.code}", done.stdout.decode(errors="replace"))
 
-        checks = criteria.in_one_browser(criteria.checks_of(task.chain))
+        checks = criteria.join_browser_actions(criteria.checks_of_tasks(task.chain))
         ended = [criteria.check_criterion(one, base_url=settings.base_url or "", run=run) for one in checks]
         return [one.why for one in ended if one and one.failed]
 
@@ -205,15 +205,15 @@ class Tools:
             self._file.create(progress.new_progress_text(self._plan.name, str(self._plan.path), timestamp()))
         self._file.edit(lambda text: change(edits.with_ids(text)))
 
-    def _edited(self, task_id: str, change: Callable[[bytes], bytes]) -> Answer:
+    def _edit_task(self, task_id: str, change: Callable[[bytes], bytes]) -> Answer:
         """How this task stands after this edit of the task list, which is not made where it is a proposal."""
         if not self._proposes:
             self._edit(change)
-        status, listed = self._find(task_id).status, self._listed()
+        status, listed = self._find(task_id).status, self._tasks_with_ids()
         answer = {
             "task_id": task_id,
             "status": status,
-            "completion_percentage": _part_done(listed),
+            "completion_percentage": _done_fraction(listed),
             "remaining_tasks": sum(not one.done for one in listed),
         }
         if self._proposes:
@@ -222,17 +222,17 @@ class Tools:
 
     def _add_note(self, message: str) -> Answer:
         line = f"- [{timestamp()}] {_one_line(message)}"
-        self._edit(lambda text: progress.with_lines(text, "Notes", [line.encode(errors="replace")]))
+        self._edit(lambda text: progress.with_section_lines(text, "Notes", [line.encode(errors="replace")]))
         return {"noted": line}
 
 
 def _one_line(message: str) -> str:
-    if not (line := " ".join(plain(message).split())):
+    if not (line := " ".join(without_control_codes(message).split())):
         raise RalphError("there is no text")
     return line
 
 
-def _part_done(listed: Sequence[Task]) -> float:
+def _done_fraction(listed: Sequence[Task]) -> float:
     return round(sum(task.done for task in listed) / len(listed), 4) if listed else 0.0
 
 

@@ -95,7 +95,7 @@ def _of_progress_file(path: Path) -> Plan:
     return Plan(files.plan_name(plan), plan, path)
 
 
-class Standing(NamedTuple):
+class PlanStatus(NamedTuple):
     """How a plan stands."""
 
     state: str
@@ -110,11 +110,11 @@ class Standing(NamedTuple):
         return {"done": 0, "blocked": 4}.get(self.state, 3)
 
 
-class Seen(NamedTuple):
+class PlanDetails(NamedTuple):
     """All there is to say about a plan at a moment."""
 
     plan: Plan
-    standing: Standing
+    standing: PlanStatus
     progress: Progress | None = None
     holder: Holder | None = None
     """Who works on it."""
@@ -132,7 +132,7 @@ class Seen(NamedTuple):
         return journal.sum_up(self.records)
 
 
-def inspect_plan(plan: Plan) -> Seen:
+def inspect_plan(plan: Plan) -> PlanDetails:
     """What there is to say about a plan now. Raises RalphError when its files cannot be read."""
     holder, begun, path = plan.holder, plan.state.unjudged_iteration(), plan.progress_path
     try:
@@ -141,46 +141,48 @@ def inspect_plan(plan: Plan) -> Seen:
     except OSError as error:
         raise RalphError(f"{error.filename}: cannot be read: {error.strerror}", 1) from error
     last = records[-1] if records else None
-    how = _at_work(last, begun, now) if holder else _at_rest(plan, now, last, begun)
-    if begun and not journal.tells_of(records, begun):
+    how = _status_while_running(last, begun, now) if holder else _status_between_runs(plan, now, last, begun)
+    if begun and not journal.is_iteration_recorded(records, begun):
         ended, message = ("running", "runs now") if holder else ("died", "ralph was killed")
         records += journal.parse_records([{**journal.unfinished_line(begun, message), "ended": ended}])
-    return Seen(plan, how, now, holder, records)
+    return PlanDetails(plan, how, now, holder, records)
 
 
-def _at_work(last: Record | None, begun: UnjudgedIteration | None, now: Progress | None) -> Standing:
+def _status_while_running(last: Record | None, begun: UnjudgedIteration | None, now: Progress | None) -> PlanStatus:
     stops = ", then RALPH_STOP" if now and now.stop else ""
     if begun:
         verifying = ", verifying" if begun.transcript.with_suffix(".verify.log").exists() else ""
-        return Standing("running", f"{begun.mode}, iteration {begun.iteration}{verifying}{stops}")
+        return PlanStatus("running", f"{begun.mode}, iteration {begun.iteration}{verifying}{stops}")
     if last and last.event == "wait" and last.until > time.time():
-        return Standing("waiting", f"until {format_moment(last.until, time.time())}: {last.message}")
-    return Standing("running", stops.removeprefix(", "))
+        return PlanStatus("waiting", f"until {format_moment(last.until, time.time())}: {last.message}")
+    return PlanStatus("running", stops.removeprefix(", "))
 
 
-def _at_rest(plan: Plan, now: Progress | None, last: Record | None, begun: UnjudgedIteration | None) -> Standing:
+def _status_between_runs(
+    plan: Plan, now: Progress | None, last: Record | None, begun: UnjudgedIteration | None
+) -> PlanStatus:
     """Where nobody works on it: by its progress file, its last record, and what no run has judged."""
     if now is None:
-        return Standing("new", "there is no progress file yet", f"run `ralph {plan.path} plan`")
+        return PlanStatus("new", "there is no progress file yet", f"run `ralph {plan.path} plan`")
     settings = Settings()
     with contextlib.suppress(RalphError):  # what is wrong with them, a start says
         settings = sources.settings_everywhere(plan.path)
     stop = stop_reason(now, Tally(), settings)
     if now.done and (begun or not stop):
-        return Standing("unchecked", "the next run checks RALPH_DONE")
+        return PlanStatus("unchecked", "the next run checks RALPH_DONE")
     if stop:
         state = {Reason.DONE: "done", Reason.BLOCKED: "blocked"}.get(stop.reason, "stopped")
-        return Standing(state, stop.why, stop.next_move(plan.progress_path.name))
-    if begun and not journal.own_end([last] if last else [], begun):
-        return Standing("stopped", f"ralph was killed in iteration {begun.iteration} of {begun.mode}")
+        return PlanStatus(state, stop.why, stop.next_move(plan.progress_path.name))
+    if begun and not journal.find_run_end([last] if last else [], begun):
+        return PlanStatus("stopped", f"ralph was killed in iteration {begun.iteration} of {begun.mode}")
     if last is None:
-        return Standing("stopped" if now.ticked else "new")
+        return PlanStatus("stopped" if now.ticked else "new")
     if last.event != "run":
-        return Standing("stopped", "ralph was killed between two iterations")
+        return PlanStatus("stopped", "ralph was killed between two iterations")
     if last.ended == "once" and last.mode == "plan":
-        return Standing("planned")
+        return PlanStatus("planned")
     is_stuck = last.ended == "stuck" and any(task.mark == "!" for task in now.tasks)
-    return Standing("blocked" if is_stuck else "stopped", last.summary)
+    return PlanStatus("blocked" if is_stuck else "stopped", last.summary)
 
 
 def describe_record(record: Record) -> str:
@@ -190,7 +192,7 @@ def describe_record(record: Record) -> str:
     if record.event == "run":
         return f"{record.mode_and_round} ended: {record.summary}"
     if record.event == "wait":
-        return f"{record.mode_and_round} waits until {format_moment(record.until, record.at)}: {record.message}"
+        return f"{record.mode_and_round} waits until {format_moment(record.until, record.written_at)}: {record.message}"
     if record.event == "verify" and not (record.iteration and record.success):
         return f"verify: {one_line(record.message, 300) or 'passed'}"
     if record.event == "tamper":

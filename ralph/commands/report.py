@@ -16,11 +16,11 @@ import jinja2
 
 from ralph import __version__, files
 from ralph.commands import plans
-from ralph.commands.plans import Seen, describe_record
+from ralph.commands.plans import PlanDetails, describe_record
 from ralph.errors import RalphError
 from ralph.store import journal
 from ralph.store.journal import Record
-from ralph.words import format_duration, format_moment, format_usd, plain
+from ralph.words import format_duration, format_moment, format_usd, without_control_codes
 
 _MOST_ROWS = 300
 """The newest: more bars would be thinner than a dot, and `ralph log` has them all."""
@@ -42,13 +42,13 @@ def write_report(word: str | None, *, output: str | None, opens: bool, progress_
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             path.unlink(missing_ok=True)  # it may be a link of an agent's
         path.write_bytes(made)
-    print(plain(str(path)) + "  (--open shows it in the browser)" * (os.isatty(1) and not opens))
+    print(without_control_codes(str(path)) + "  (--open shows it in the browser)" * (os.isatty(1) and not opens))
     if opens and click.launch(os.path.realpath(path)) != 0:
         raise RalphError(f"{path}: no program here shows it", 1, fix="open it in a browser")
     return 0
 
 
-def _compact(number: float) -> str:
+def _format_count(number: float) -> str:
     """`512`, `41.2k`, `1.5M`."""
     for letter in ("", "k", "M"):
         if number < 999.5:  # beyond that three digits do not tell it
@@ -58,16 +58,16 @@ def _compact(number: float) -> str:
 
 
 _CHARTS = (
-    ("Tasks", "in the list after each iteration", _compact, ("done", "left")),
+    ("Tasks", "in the list after each iteration", _format_count, ("done", "left")),
     ("Cost", "of each iteration, in US dollars", format_usd, ("cost",)),
-    ("Tokens written", "by the agent in each iteration", _compact, ("output",)),
-    ("Tokens read", "by the agent in each iteration", _compact, ("cache_read", "cache_write", "input")),
+    ("Tokens written", "by the agent in each iteration", _format_count, ("output",)),
+    ("Tokens read", "by the agent in each iteration", _format_count, ("cache_read", "cache_write", "input")),
     ("Time", "of each iteration", format_duration, ("agent", "verifying", "waiting")),
 )
 """What is drawn, of what, how a value is written, and the parts of a bar, the first at its foot."""
 
 
-def _parts(row: Record) -> dict[str, Any]:
+def _cost_parts(row: Record) -> dict[str, Any]:
     """What an iteration came to, by kind; tokens have their names in the journal."""
     done = row.done or 0
     found = {"left": (row.total or 0) - done, "done": done, "cost": row.cost_usd or 0.0}
@@ -75,7 +75,7 @@ def _parts(row: Record) -> dict[str, Any]:
     return vars(row) | found
 
 
-def _models(rows: Sequence[Record]) -> dict[str, Any]:
+def _model_figures(rows: Sequence[Record]) -> dict[str, Any]:
     """Of each model what it cost, its first attempts, those that passed, and all of the tasks where it did the last."""
     found, tried = defaultdict[str, Any](Counter), Counter[str]()
     for row in (one for one in rows if one.counted):
@@ -89,12 +89,12 @@ def _models(rows: Sequence[Record]) -> dict[str, Any]:
     return found
 
 
-def _lanes(rows: Sequence[Record]) -> list[list[Record]]:
+def _parallel_rows(rows: Sequence[Record]) -> list[list[Record]]:
     """The iterations in as many rows as agents were at work at the same time: in none of them do two overlap."""
     found: list[list[Record]] = []
-    for row in sorted(rows, key=lambda row: row.began):
+    for row in sorted(rows, key=lambda row: row.began_at):
         for lane in found:
-            if lane[-1].at <= row.began + 1:  # timestamps are whole seconds
+            if lane[-1].written_at <= row.began_at + 1:  # timestamps are whole seconds
                 lane.append(row)
                 break
         else:
@@ -102,16 +102,16 @@ def _lanes(rows: Sequence[Record]) -> list[list[Record]]:
     return found
 
 
-def render_page(seen: Seen, now: float) -> bytes:
+def render_page(seen: PlanDetails, now: float) -> bytes:
     """The page. Whatever is put into it is escaped, and cannot steer a terminal or turn the direction of writing."""
     environment = jinja2.Environment(
         autoescape=True,
         undefined=jinja2.StrictUndefined,
-        finalize=lambda value: plain(value) if type(value) is str else value,
+        finalize=lambda value: without_control_codes(value) if type(value) is str else value,
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
     )
     rows, charts = seen.rows[-_MOST_ROWS:], []
-    bars = [(row, _parts(row)) for row in rows]
+    bars = [(row, _cost_parts(row)) for row in rows]
     for title, what, shown, kinds in _CHARTS:
         top = max((sum(parts[kind] for kind in kinds) for _, parts in bars), default=0.0)
         charts.append((title, what, shown, kinds, top))
@@ -120,19 +120,19 @@ def render_page(seen: Seen, now: float) -> bytes:
         standing=seen.standing,
         progress=seen.progress,
         sums=seen.sums,
-        queue=journal.merge_figures(seen.records),
+        queue=journal.describe_merges(seen.records),
         bars=bars,
         charts=charts,
-        models=_models(seen.rows),
+        models=_model_figures(seen.rows),
         attempts=Counter(row.requirement_id for row in seen.rows if row.counted),
-        lanes=_lanes([row for row in rows if row.run == rows[-1].run]),
+        lanes=_parallel_rows([row for row in rows if row.run == rows[-1].run]),
         tasks=seen.progress.tasks if seen.progress else (),
         records=list(filter(describe_record, seen.records))[-_MOST_ROWS:],
         told=describe_record,
         when=lambda at: format_moment(at, 0),
         duration=format_duration,
         usd=format_usd,
-        compact=_compact,
+        compact=_format_count,
         now=now,
         version=__version__,
         zone=time.strftime("%Z", time.localtime(now)),

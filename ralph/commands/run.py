@@ -18,18 +18,18 @@ from ralph.run.prepared import PreparedStart
 from ralph.run.verdict import Reason, Tally, stop_reason
 from ralph.screen.text import is_attended
 from ralph.settings import options, sources
-from ralph.settings.options import Asked
-from ralph.settings.table import Given
+from ralph.settings.options import Invocation
+from ralph.settings.table import GivenSetting
 from ralph.store.state import State
-from ralph.words import plain
+from ralph.words import without_control_codes
 
 
-def start_run(asked: Asked) -> int:
+def start_run(asked: Invocation) -> int:
     """Does what was asked; the exit code."""
     try:
         start = find_start(asked)
     except RalphError:
-        if not _has_plan_back(asked):
+        if not _is_plan_restored(asked):
             raise
         start = find_start(asked)
     state = State(start.name, start.progress_path)
@@ -44,10 +44,10 @@ def start_run(asked: Asked) -> int:
         return start_run(following) if following else 0
     held_lock = lock.acquire_lock(lock.working_tree(Path.cwd()))
     file = ProgressFile(start.progress_path, state)
-    file.resume(state.unjudged_iteration())
+    file.restore_after_death(state.unjudged_iteration())
     now = file.read() if file.exists() else None
     check_progress_owner(start, now)
-    if now and not held_lock.dead_run_mark() and (early := ends_at_once(start, state, file.text)):
+    if now and not held_lock.dead_run_mark() and (early := why_nothing_to_do(start, state, file.text)):
         raise RalphError.of([early, *start.missing_imports(file.text)])
     from ralph.commands.wiring import WIRING  # noqa: PLC0415 - same
     from ralph.loop.session import run_session  # noqa: PLC0415 - 60 ms that a start with nothing to do need not pay
@@ -55,7 +55,7 @@ def start_run(asked: Asked) -> int:
     return run_session(start, file, state, held_lock, WIRING)
 
 
-def find_start(asked: Asked) -> PreparedStart:
+def find_start(asked: Invocation) -> PreparedStart:
     """What a start finds, before anything is done. Raises RalphError with all that is wrong."""
     if not asked.plan:
         raise RalphError("no plan is named", fix="write ralph PLAN; ralph --help says more")
@@ -73,7 +73,7 @@ def find_start(asked: Asked) -> PreparedStart:
     if plan.name.endswith(".json") or re.search(rb"(?:```|~~~)[ \t]*json", text, re.IGNORECASE):
         from ralph.plan import taskjson  # noqa: PLC0415 - 10 ms that only plans in JSON pay
 
-        imported = taskjson.of_plan(plan, text)
+        imported = taskjson.import_tasks(plan, text)
     now = progress.parse(files.read_or_empty(progress_path))
     start = PreparedStart(
         asked=asked,
@@ -100,11 +100,11 @@ def find_start(asked: Asked) -> PreparedStart:
         return entered
 
 
-def _progress_path(name: str, given: Sequence[Given]) -> Path:
+def _progress_path(name: str, given: Sequence[GivenSetting]) -> Path:
     return sources.single_setting(given, "RALPH_PROGRESS_FILE").progress_file or Path(f"{name}_PROGRESS.md")
 
 
-def _has_plan_back(asked: Asked) -> bool:
+def _is_plan_restored(asked: Invocation) -> bool:
     """Whether the plan is there again, since it was an iteration that removed it in which ralph died."""
     plan = Path(asked.plan)
     if not asked.plan or os.path.lexists(plan):
@@ -114,24 +114,27 @@ def _has_plan_back(asked: Asked) -> bool:
     name = files.plan_name(plan)
     with contextlib.suppress(OSError):  # the folder that we are in may be gone
         if put_plan_back(State(name, _progress_path(name, sources.collect_settings(plan, asked.given))), plan):
-            print(plain(f"ralph: {plan} was removed in the iteration in which ralph died: put back"), file=sys.stderr)
+            print(
+                without_control_codes(f"ralph: {plan} was removed in the iteration in which ralph died: put back"),
+                file=sys.stderr,
+            )
             return True
     return False
 
 
-def ends_at_once(start: PreparedStart, state: State, text: bytes) -> RalphError | None:
+def why_nothing_to_do(start: PreparedStart, state: State, text: bytes) -> RalphError | None:
     """Why a start that finds this progress file has nothing to do, and what there is to do; None when it has."""
     path = start.progress_path
     now = progress.parse(text)
     if now.blocked_by_ralph and is_attended():
-        now = progress.parse(progress.without_own_block(text))
+        now = progress.parse(progress.without_blocked_line(text))
     if state.unjudged_iteration() and now.blocked is None:
         return None  # what the run wrote that died was never checked
     stop = stop_reason(now, Tally(), start.settings)
-    if stop and stop.reason is Reason.DONE and start.strict and start.is_stale(now):
+    if stop and stop.reason is Reason.DONE and start.is_strict_build and start.is_verified_stale(now):
         return None
     ready = (now.tasks and not now.open) or (start.imported and not now.tasks)
-    if not stop and start.strict and not ready:
+    if not stop and start.is_strict_build and not ready:
         stop = start.why_stuck(text)
     if not stop:
         return None

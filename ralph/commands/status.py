@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from ralph.commands import plans
-from ralph.commands.plans import Seen, Standing
+from ralph.commands.plans import PlanDetails, PlanStatus
 from ralph.errors import RalphError
 from ralph.screen.text import clip, terminal_width
 from ralph.store import journal
-from ralph.words import format_age, format_moment, format_usd, plain, plural
+from ralph.words import format_age, format_moment, format_usd, plural, without_control_codes
 
 _LAST = 5
 _WHY_COLUMNS = 50
@@ -22,70 +22,70 @@ def print_status(word: str | None, *, progress_file: str | None, as_json: bool) 
     Of several plans it is that of the one that needs most.
     """
     is_list = word is None and progress_file is None
-    found: list[Seen] = []
+    found: list[PlanDetails] = []
     for plan in plans.plans_here() if is_list else [plans.find_plan(word, progress_file)]:
         try:
             found.append(plans.inspect_plan(plan))
         except RalphError as error:
             if not is_list:
                 raise
-            found.append(Seen(plan, Standing("unreadable", error.message)))  # it does not hide the others
+            found.append(PlanDetails(plan, PlanStatus("unreadable", error.message)))  # it does not hide the others
     if as_json:
         facts = [status_facts(seen) for seen in found]
         print(json.dumps(facts if is_list else facts[0], ensure_ascii=False))
     elif is_list:
         _print_table(found)
     else:
-        print(plain("\n".join(_whole(found[0]))))
+        print(without_control_codes("\n".join(_plan_lines(found[0]))))
     return max(seen.standing.exit_code for seen in found)
 
 
-def _print_table(found: Sequence[Seen]) -> None:
+def _print_table(found: Sequence[PlanDetails]) -> None:
     """A line each, the states under each other; a terminal cuts it at its edge."""
     edge = terminal_width()
-    names = [plain(plans.plan_label(seen.plan)) for seen in found]
+    names = [without_control_codes(plans.plan_label(seen.plan)) for seen in found]
     longest = max(map(len, names))
     longest_state = max(len(seen.standing.state) for seen in found)
     for name, seen in zip(names, found, strict=True):
         line = f"{name:{longest}}  {seen.standing.state:{longest_state}}  "
         if seen.standing.why:
             line += f"{clip(seen.standing.why, _WHY_COLUMNS)} · "
-        line += _figures(seen)
+        line += _format_sums(seen)
         print(clip(line, edge) if edge else line)
 
 
-def _figures(seen: Seen) -> str:
+def _format_sums(seen: PlanDetails) -> str:
     sums = seen.sums
     parts = []
     if now := seen.progress:
-        parts = [f"{now.mode} {now.rounds}".strip(), now.figures]
+        parts = [f"{now.mode} {now.rounds}".strip(), now.task_counts]
     if sums.iterations:
         parts.append(plural(sums.iterations, "iteration"))
     if sums.cost_usd is not None:
         parts.append(format_usd(sums.cost_usd, at_least=sums.cost_at_least))
     if seen.records:
-        parts.append(format_age(seen.records[-1].at, time.time()))
+        parts.append(format_age(seen.records[-1].written_at, time.time()))
     return " · ".join(filter(None, parts))
 
 
-def _whole(seen: Seen) -> list[str]:
+def _plan_lines(seen: PlanDetails) -> list[str]:
     standing = seen.standing
-    lines = [f"{seen.plan.name} · {standing.state}" + f": {standing.why}" * bool(standing.why), _figures(seen)]
+    lines = [f"{seen.plan.name} · {standing.state}" + f": {standing.why}" * bool(standing.why), _format_sums(seen)]
     if seen.holder:
         lines.append(f"held by ralph since {seen.holder.since} (pid {seen.holder.pid})")
     if standing.next_move:
         lines.append(f"to continue, {standing.next_move}")
-    if queue := journal.merge_figures(seen.records):
+    if queue := journal.describe_merges(seen.records):
         lines.append(f"merge queue: {queue}")
     if seen.progress:
         lines += [f"  [{task.mark}] {task.whole}" for task in seen.progress.tasks]
     if rows := seen.rows[-_LAST:]:
         lines += ["", "The last iterations:"]
-        lines += [f"  {format_moment(row.at, time.time())}  {plans.describe_record(row)}" for row in rows]
+        lines += [f"  {format_moment(row.written_at, time.time())}  {plans.describe_record(row)}" for row in rows]
     return lines
 
 
-def status_facts(seen: Seen) -> dict[str, Any]:
+def status_facts(seen: PlanDetails) -> dict[str, Any]:
     """How a plan stands, for a program; costs in US dollars."""
     sums = seen.sums
     now = seen.progress

@@ -14,18 +14,18 @@ from ralph.plan import progress
 from ralph.plan.progress.file import ProgressFile
 from ralph.process import lock, signals
 from ralph.process.lock import Lock
-from ralph.process.programs import foreground
+from ralph.process.programs import run_in_front
 from ralph.run.memory import prompt_memory
 from ralph.run.prepared import PreparedStart
 from ralph.settings import sources
-from ralph.settings.options import Asked
+from ralph.settings.options import Invocation
 from ralph.store import journal
 from ralph.store.notes import AnnouncedConversation
 from ralph.store.state import State
-from ralph.words import plain, plural
+from ralph.words import plural, without_control_codes
 
 
-def talk(start: PreparedStart, state: State) -> Asked | None:
+def talk(start: PreparedStart, state: State) -> Invocation | None:
     """What to start once the conversation is over; None when nothing is. Raises RalphError where nobody is."""
     file = ProgressFile(start.progress_path, state)
     if start.rehearsal:
@@ -38,8 +38,8 @@ def talk(start: PreparedStart, state: State) -> Asked | None:
         changed = _converse(start, state)
     finally:
         os.close(held_lock.fd)
-    print(plain(f"ralph: {changed} · what this cost is not known here"))
-    mode = start.settings.following or "build"
+    print(without_control_codes(f"ralph: {changed} · what this cost is not known here"))
+    mode = start.settings.next_mode or "build"
     if not _says_yes(f"continue with {mode}?"):
         return None
     if start.said_mode == start.mode:
@@ -58,7 +58,7 @@ def _call(start: PreparedStart, state: State) -> None:
         notice = channels.Notice("blocked", "Ralph Blocked", f"Plan: {start.name}\n{wanted.message}")
         for channel in channels.configured_channels(values):
             if failure := channels.deliver_notice(channel, notice, values):
-                print(plain(f"ralph: {channel.name}: not sent: {failure}"), file=sys.stderr)
+                print(without_control_codes(f"ralph: {channel.name}: not sent: {failure}"), file=sys.stderr)
     raise wanted
 
 
@@ -75,7 +75,7 @@ def _lock(start: PreparedStart, file: ProgressFile) -> Lock:
             raise
     is_theirs = file.read().stop
     if not is_theirs:
-        file.edit(progress.in_status, "RALPH_STOP")
+        file.edit(progress.with_status_line, "RALPH_STOP")
     try:
         print("ralph: it ends after this iteration; Ctrl+C waits no longer")
         while signals.interrupted() is None:
@@ -99,7 +99,7 @@ def _converse(start: PreparedStart, state: State) -> str:
     )
     env = {name: value for name, value in os.environ.items() if not name.startswith("RALPH_")}
     plan, before = files.read_or_empty(start.plan), progress.parse(files.read_or_empty(start.progress_path))
-    code = foreground(agent.command_line(start.settings, prompt), env=env)
+    code = run_in_front(agent.command_line(start.settings, prompt), env=env)
     state.remove_note(AnnouncedConversation)
     now = progress.parse(files.read_or_empty(start.progress_path))
     ended = f"the agent exited with {code} · " if code else ""
@@ -108,7 +108,7 @@ def _converse(start: PreparedStart, state: State) -> str:
 
 
 def _says_yes(question: str) -> bool:
-    print(plain(f"ralph: {question} [y/N] "), end="", flush=True)
+    print(without_control_codes(f"ralph: {question} [y/N] "), end="", flush=True)
     while not signals.wait(3600, 0):
         if signals.interrupted() is not None:
             raise KeyboardInterrupt

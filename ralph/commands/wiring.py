@@ -17,15 +17,17 @@ def make_controller(run: Run) -> Controller:
 
     watching = guard.Guard(run)
     commits = settings.strict and settings.auto_commit
-    if commits and (start.strict or start.asked.mode == "all") and not run.current.transcript:  # a night continues
+    if (
+        commits and (start.is_strict_build or start.asked.mode == "all") and not run.current.transcript
+    ):  # a night continues
         watching.check_can_commit()
-    if start.strict and run.supervisors:
+    if start.is_strict_build and run.supervisors:
         from ralph.parallel.coordinator import ParallelController  # noqa: PLC0415 - 20 ms that only --jobs pays
 
         return ParallelController(run, watching.wait_for_index)
     return (
         controller.StrictController(run, watching)
-        if start.strict
+        if start.is_strict_build
         else PlainController(run, watching if settings.only else None)
     )
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ralph.agent.turn import Commits
 from ralph.files import read_or_empty, state_home
 from ralph.process.lock import working_tree
-from ralph.process.programs import Finished, call_program, git_runs
+from ralph.process.programs import Finished, call_program, is_git_running
 
 _TIMEOUT_S = 60.0
 _FILES_AT_MOST = 50_000
@@ -50,7 +50,7 @@ def run_git(
     changed, fetches nothing, and takes no folder for a repository that only looks like one.
     """
     pinned = ("-c", "core.fsmonitor=false", "-c", "safe.bareRepository=explicit")
-    argv = [_found(), "--no-optional-locks", *pinned, "-C", str(cwd or "."), *arguments]
+    argv = [_git_program(), "--no-optional-locks", *pinned, "-C", str(cwd or "."), *arguments]
     try:
         return call_program(
             argv, timeout_s=timeout_s, env={**env, "LC_ALL": "C", "GIT_NO_LAZY_FETCH": "1"}, stdin=stdin
@@ -60,7 +60,7 @@ def run_git(
 
 
 @cache
-def _found() -> str:
+def _git_program() -> str:
     """Where git is: looked for once, since it may stand behind many other folders in PATH."""
     return shutil.which("git") or "git"
 
@@ -98,7 +98,7 @@ class Tree(NamedTuple):
     files: dict[str, tuple[str, object]]
 
 
-def tree(top: Path, env: Mapping[str, str], within: set[str]) -> Tree | None:
+def read_tree(top: Path, env: Mapping[str, str], within: set[str]) -> Tree | None:
     """What git says of the working tree now, ignored files left out; None where it cannot tell.
 
     `within` are the repositories there, and takes those that are found: of them every file counts, since no git looks.
@@ -112,35 +112,35 @@ def tree(top: Path, env: Mapping[str, str], within: set[str]) -> Tree | None:
             head = entry.split()[-1].removeprefix("(initial)")
         elif entry[0] in _FIELDS:
             name = entry.split(" ", _FIELDS[entry[0]])[-1].rstrip("/")
-            files[name] = entry, _version(top, name)
+            files[name] = entry, _file_version(top, name)
             if isinstance(files[name][1], Tree):
                 within.add(name)
-    return Tree(head, files | {name: ("", _version(top, name)) for name in within - files.keys()})
+    return Tree(head, files | {name: ("", _file_version(top, name)) for name in within - files.keys()})
 
 
-def _everything(top: Path) -> Tree:
+def _all_files(top: Path) -> Tree:
     """Every file, where no git knows which have changed."""
     files = dict[str, tuple[str, object]]()
     for folder, inside, names in os.walk(top):
         inside[:] = [name for name in inside if name != ".git"]
         for name in names:
             path = os.path.relpath(f"{folder}/{name}", top)
-            files[path] = "", _version(top, path)
+            files[path] = "", _file_version(top, path)
         if len(files) > _FILES_AT_MOST:
             break
     return Tree("", files)
 
 
-def _version(top: Path, name: str) -> object:
+def _file_version(top: Path, name: str) -> object:
     with contextlib.suppress(OSError):
         found = os.lstat(f"{top}/{name}")
         if stat.S_ISDIR(found.st_mode):  # a repository within, such as a submodule
-            return _everything(top / name)
+            return _all_files(top / name)
         return found.st_mtime_ns, found.st_size, found.st_mode, found.st_ino
     return None
 
 
-def _content(path: str) -> object:
+def _content_digest(path: str) -> object:
     """What distinguishes a file's content and permissions; None where that takes too long, or is not a file."""
     with contextlib.suppress(OSError):
         found = os.lstat(path)
@@ -180,7 +180,7 @@ def remove_orphaned_locks(tree: Path, since: float) -> list[Path]:
     Not every program that works in a repository is git: one that does has its lock for a moment.
     """
     new = {lock: at for lock in find_locks(tree) if (at := touched_at(lock)) > since - _TICK_S}
-    if not new or git_runs(tree):
+    if not new or is_git_running(tree):
         return []
     time.sleep(_LOCKED_S)
     orphaned = [lock for lock, at in new.items() if touched_at(lock) == at]
@@ -209,7 +209,7 @@ class Changes:
         env = {**os.environ, "GIT_CEILING_DIRECTORIES": str(self._tree.parent)}  # where it is broken, none above counts
         modules = os.fsdecode(read_or_empty(self._tree / ".gitmodules"))
         within = set(re.findall(r"(?m)^\s*path\s*=\s*(.+?)\s*$", modules))
-        self._known = partial(tree, env=env, within=within)  # copied once: that takes as long as to read ten files
+        self._known = partial(read_tree, env=env, within=within)  # copied once: that takes as long as to read ten files
         self._contents = dict[str, object]()
         """Of files by name, as they were when last read: one that is the same when it seems to change was touched."""
         self.disturbed = False
@@ -218,8 +218,8 @@ class Changes:
     def begin(self) -> None:
         """Takes the first look; what changes from now on is an iteration's. No git is run before."""
         seen = self._known(self._tree)
-        self._look = self._known if seen else _everything
-        self._seen = seen or _everything(self._tree)
+        self._look = self._known if seen else _all_files
+        self._seen = seen or _all_files(self._tree)
 
     def begin_look(self) -> None:
         """An iteration begins, of which the changes are to be known; it may leave git's locks behind."""
@@ -228,7 +228,7 @@ class Changes:
         until = time.monotonic() + _FIRST_READ_S
         for name in self._seen.files if not self._contents else ():
             if time.monotonic() < until:
-                self._contents[name] = _content(f"{self._tree}/{name}")
+                self._contents[name] = _content_digest(f"{self._tree}/{name}")
         self._began = time.time()
 
     def take_changes(self) -> tuple[Commits, tuple[str, ...]]:
@@ -241,7 +241,7 @@ class Changes:
         names = set[str]()
         for name in before.files | now.files:
             if (was := before.files.get(name)) != (found := now.files.get(name)):
-                known, self._contents[name] = self._contents.get(name), _content(f"{self._tree}/{name}")
+                known, self._contents[name] = self._contents.get(name), _content_digest(f"{self._tree}/{name}")
                 is_same = known is not None and known == self._contents[name]
                 if not (was and found and is_same and was[0] == found[0]):
                     names.add(name)

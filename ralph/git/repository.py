@@ -46,7 +46,7 @@ class Git:
     def __init__(self, root: Path, env: Mapping[str, str]) -> None:
         self.root, self._env = root, env
 
-    def ask(self, *arguments: str) -> str:
+    def output_of(self, *arguments: str) -> str:
         """What git prints, without the line's end; empty where it fails."""
         done = self._call(*arguments)
         return "" if done.code else os.fsdecode(done.stdout).rstrip("\n")
@@ -58,7 +58,7 @@ class Git:
             raise RalphError(f"git {arguments[0]} fails for {self.root}: {error_text(done)}", 1)
         return done.stdout
 
-    def fails(self, *arguments: str) -> str:
+    def failure_of(self, *arguments: str) -> str:
         """Why git fails, in its words; empty where it does not."""
         done = self._call(*arguments)
         return error_text(done) if done.code else ""
@@ -112,7 +112,7 @@ class Repository(Git):
     def ignore_rules(self) -> bytes:
         """The rules for ignoring that are not in the tree."""
         usual = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
-        own = self.ask("config", "--type=path", f"--default={usual}/git/ignore", "core.excludesFile")
+        own = self.output_of("config", "--type=path", f"--default={usual}/git/ignore", "core.excludesFile")
         return files.read_or_empty(Path(own)) + b"\n" + files.read_or_empty(self.common / "info" / "exclude")
 
     def save_head_and_index(self) -> Place:
@@ -142,12 +142,14 @@ class Repository(Git):
         found = text_of(self.common / branch).strip() if branch else message
         if _ID.fullmatch(found):
             return branch, found
-        return self.ask("symbolic-ref", "--quiet", "HEAD"), self.ask("rev-parse", "--verify", "--quiet", "HEAD")
+        return self.output_of("symbolic-ref", "--quiet", "HEAD"), self.output_of(
+            "rev-parse", "--verify", "--quiet", "HEAD"
+        )
 
     def read_branch(self, branch: str) -> str:
         """The commit of a branch, mostly without asking git; empty where it is gone."""
         found = text_of(self.common / branch).strip()
-        return found if _ID.fullmatch(found) else self.ask("rev-parse", "--verify", "--quiet", branch)
+        return found if _ID.fullmatch(found) else self.output_of("rev-parse", "--verify", "--quiet", branch)
 
     def index_now(self) -> bytes:
         """What the index holds; empty where that is what it was."""
@@ -179,10 +181,10 @@ class Repository(Git):
             what = f"{self.git_dir} lacks the commit {commit[:10]}, at which HEAD was: somebody made it again"
             raise RalphError(f"{what}; bring the old one back, or keep this one", 4)
         kept, count = "", 0
-        for one in (self.ask("rev-parse", "--verify", "--quiet", branch or "HEAD"), now[1]):
+        for one in (self.output_of("rev-parse", "--verify", "--quiet", branch or "HEAD"), now[1]):
             if one not in ("", commit):
                 kept = self.keep_commit(one)
-                count = int(self.ask("rev-list", "--count", one, *([f"^{commit}"] if commit else [])) or 0)
+                count = int(self.output_of("rev-list", "--count", one, *([f"^{commit}"] if commit else [])) or 0)
         for one in begun:
             shutil.move(self.git_dir / one, aside(one))
         if commit:
@@ -201,16 +203,16 @@ class Repository(Git):
         files.overwrite_file(self.git_dir / "HEAD", os.fsencode(f"ref: {branch}\n" if branch else f"{commit}\n"))
         return True
 
-    def _entries(self, index: Path) -> dict[str, str]:
+    def _index_entries(self, index: Path) -> dict[str, str]:
         """What is in an index, by name and stage; that git only looked at files changes nothing in it."""
         if not files.read_or_empty(index):
             return {}
         listed = Git(self.root, {**self._env, "GIT_INDEX_FILE": str(index)}).list_names("ls-files", "--stage", "-z")
         return {row[row.index("\t") - 1 :]: row for row in listed}  # `100644 OBJECT STAGE`, a tab, the name
 
-    def put_entries_back(self, seen: Path) -> None:
+    def put_index_entries_back(self, seen: Path) -> None:
         """The index is what it was, except what somebody has staged since it was the one at `seen`."""
-        before, after, now = map(self._entries, (self.index_copy, seen, self._index))
+        before, after, now = map(self._index_entries, (self.index_copy, seen, self._index))
         if after == now:
             self.put_index_back()
             return
@@ -226,8 +228,8 @@ class Repository(Git):
         with contextlib.suppress(RalphError):
             scratch.run("read-tree", "HEAD")
             scratch.run("update-index", "--add", "--remove", "-z", "--stdin", stdin=nul_terminated(names))
-            tree = scratch.ask("write-tree")
-            return self.keep_commit(scratch.ask("commit-tree", "-p", "HEAD", "-m", "ralph: thrown away", tree))
+            tree = scratch.output_of("write-tree")
+            return self.keep_commit(scratch.output_of("commit-tree", "-p", "HEAD", "-m", "ralph: thrown away", tree))
         return ""
 
     def keep_commit(self, commit: str) -> str:
@@ -287,7 +289,7 @@ class Repository(Git):
         listed = [row.split("\t") for row in self.list_names("ls-files", "--stage", "-z") if row.startswith("160000 ")]
         env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
         there = [name for _, name in listed if (self.root / name / ".git").exists()]
-        return {name: Git(self.root / name, env).ask("rev-parse", "HEAD") for name in there}
+        return {name: Git(self.root / name, env).output_of("rev-parse", "HEAD") for name in there}
 
     def is_locked(self) -> bool:
         """Whether another git holds the index, such as a `git commit` that waits for its editor."""
@@ -295,14 +297,14 @@ class Repository(Git):
 
     def commit_stats(self, commit: str) -> tuple[Commits, list[str]]:
         """How large a commit is, and the files that it changed."""
-        return commits_between(self._call, self.ask("rev-parse", "--verify", "--quiet", f"{commit}^"), commit)
+        return commits_between(self._call, self.output_of("rev-parse", "--verify", "--quiet", f"{commit}^"), commit)
 
     def check_can_commit(self) -> None:
         """RalphError where a commit could not come about, so that it is known before money is spent."""
         if begun := self._unfinished_operations():
             what = f"{self.git_dir / begun[0]}: something is not finished, and commits would become part of it"
             raise RalphError(what, fix="git status says what it is")
-        signs = self.ask("config", "--type=bool", "commit.gpgSign") == "true"
+        signs = self.output_of("config", "--type=bool", "commit.gpgSign") == "true"
         done = self._call("write-tree")
         if not done.code:
             tree = os.fsdecode(done.stdout).strip()

@@ -52,7 +52,7 @@ class GitConfigWatch:
     @property
     def block_reason(self) -> str:
         """Why no git may run any more; empty where it may."""
-        return blocked_by(self.serious)
+        return tampering_reason(self.serious)
 
     def resume(self) -> None:
         """How they were when the iteration began counts in which ralph died."""
@@ -77,7 +77,7 @@ class GitConfigWatch:
         now = self._left or self._read()
         for name in sorted(now.keys() | self._known.keys()) if now != self._known else ():
             was, is_now = self._known.get(name, ""), now.get(name, "")
-            settings = sorted(settings_of(was) ^ settings_of(is_now))
+            settings = sorted(parse_git_settings(was) ^ parse_git_settings(is_now))
             keys = list(dict.fromkeys(one.partition("\n")[0] for one in settings))
             message = f"{name.removeprefix(f'{self._tree}/')} was changed: {join_names(keys, 9)}"
             if not all(map(is_harmless, settings)):
@@ -96,20 +96,20 @@ class GitConfigWatch:
         for path in places:
             if path not in found:
                 found[path] = text = os.fsdecode(read_or_empty(path))
-                places += _included(path, text) if "include" in text.lower() else ()
+                places += _included_files(path, text) if "include" in text.lower() else ()
         return found
 
 
 @cache
-def _included(path: str, text: str) -> tuple[str, ...]:
+def _included_files(path: str, text: str) -> tuple[str, ...]:
     """The files that this one includes, whatever for."""
-    found = [one.partition("\n") for one in settings_of(text)]
+    found = [one.partition("\n") for one in parse_git_settings(text)]
     paths = [value for key, _, value in found if re.match(r"include(if\..*)?\.path$", key)]
     beside = Path(path).parent
     return tuple(str(beside / os.path.expanduser(one)) for one in paths)  # noqa: PTH111 - an unknown user is not an error
 
 
-def settings_of(text: str) -> set[str]:
+def parse_git_settings(text: str) -> set[str]:
     """The settings in a file of git's, each a key, a line's end and a value; a file that git cannot read is one."""
     if not text:
         return set()
@@ -130,7 +130,7 @@ def keep_versions(name: str, versions: Sequence[str], keep: Callable[[str, bytes
     return f" (before and after are {', '.join(paths)})" if paths else ""
 
 
-def blocked_by(serious: Sequence[str]) -> str:
+def tampering_reason(serious: Sequence[str]) -> str:
     """Why a run ends, where something serious was found."""
     left = "no git ran since, so HEAD and the index are as they were left: make it what it was"
     return "; ".join([*serious, left]) if serious else ""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ralph.agent.stream import drop_stream_events
-from ralph.agent.turn import Commits, Outcome, Turn, said_of_work
+from ralph.agent.turn import Commits, Outcome, Turn, without_signals
 from ralph.errors import RalphError
 from ralph.notify.channels import Notice
 from ralph.plan import progress
@@ -55,8 +55,8 @@ def run_agent_once(run: Run) -> Iteration:
     turn.others = any(one is not run.pool.current for one in run.pool.free_agents())
     watched.blocked = watched.blocked or run.git_settings.block_reason
     after = run.read_progress()
-    if lost := messages.lost(run.file.text):
-        after = run.file.edit(progress.with_lines, "Messages", lost)
+    if lost := messages.find_lost(run.file.text):
+        after = run.file.edit(progress.with_section_lines, "Messages", lost)
         run.console.complain(
             f"put back under ## Messages what the agent's copy wrote over: {join_names([*map(os.fsdecode, lost)])}"
         )
@@ -203,7 +203,7 @@ def _write_down(run: Run, iteration: Iteration, message: str) -> None:
     turn = iteration.turn
     commits = iteration.commits
     after = iteration.after
-    words = shorten(said_of_work(turn.final_words), 500)
+    words = shorten(without_signals(turn.final_words), 500)
     failed = iteration.failed or "; ".join(iteration.refused)
     bad = failed or iteration.again or (iteration.ended and iteration.ended.reason.code)
     line = run.write_journal(
@@ -312,7 +312,7 @@ def _wait_it_out(run: Run, turn: Turn) -> Stop | None:
     if turn.outcome is Outcome.LIMIT and run.tally.repeats == 1:
         run.outbox.send(notices.waiting_notice(run, waiting, turn.why))
     run.console.set_activity(f"until {format_moment(until, now)}: {turn.outcome.value}", seconds)
-    if not run.controller.goes_on_until(until):
+    if not run.controller.pause_new_work_until(until):
         wait_out(run, seconds)
     return None
 

@@ -5,7 +5,7 @@ again each time round, so a restart needs no code: the same command continues wh
 """
 
 from ralph.loop.iteration import pause_between, pause_or_wait, record_iteration
-from ralph.loop.modes import advance_mode, is_look_due, skip_build, switch_to_file_mode
+from ralph.loop.modes import advance_mode, is_validation_due, skip_build, switch_to_file_mode
 from ralph.plan import progress
 from ralph.run.claims import check_claim, verify_before_start
 from ralph.run.context import Run
@@ -22,7 +22,7 @@ def loop(run: Run) -> Stop:
     while not stop:
         iteration = judge_and_conclude(run, run.controller.run_iteration())
         record_iteration(run, iteration)
-        stop = run.controller.lets_finish(iteration.ended or pause_or_wait(run, iteration))
+        stop = run.controller.wait_for_running_work(iteration.ended or pause_or_wait(run, iteration))
         stop = stop or prepare_next_iteration(run)
     return finish_run(run, run.stop_if_git_tampered() or stop)
 
@@ -34,7 +34,7 @@ def prepare_next_iteration(run: Run) -> Stop | None:
     """
     if stop := run.stop_if_git_tampered():
         return stop
-    is_due = is_look_due(run)
+    is_due = is_validation_due(run)
     if run.file.last.mode != run.live.file_mode:
         switch_to_file_mode(run)
     run.controller.tidy_task_list()
@@ -67,7 +67,7 @@ def finish_run(run: Run, stop: Stop) -> Stop:
     if stop.reason is Reason.TALK:
         run.state.save_note(AnnouncedConversation(mode=run.mode))  # the last notice says it
     if stop.opens_breaker:
-        run.file.edit(progress.with_block, stop.why)
+        run.file.edit(progress.with_blocked_line, stop.why)
         run.state.save_note(BlockReason(reason=stop.reason.name))
     elif stop.reason is Reason.DONE:
         run.file.edit(progress.without_refusal)

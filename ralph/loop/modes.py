@@ -19,7 +19,7 @@ from ralph.words import join_names, plural
 
 def enter_mode(run: Run) -> None:
     """Sets up a mode: the controller that it needs, in place of that of the mode before."""
-    if run.start.asked.mode == "all" and not _is_of_the_file(run):
+    if run.start.asked.mode == "all" and not _is_file_mode(run):
         run.file.edit(progress.with_mode, run.mode)
         run.live.file_mode = run.mode
     leave_mode(run)
@@ -46,12 +46,12 @@ def switch_to_file_mode(run: Run) -> None:
     except RalphError as error:
         run.console.complain(f"Mode: {mode} is ignored: {error.message}")
         return
-    memory.keep_left(run.state, before, run.mode, run.file.text)
+    memory.record_mode_results(run.state, before, run.mode, run.file.text)
     run.write_journal("mode", success=True, message=f"{before} -> {run.mode}")
     enter_mode(run)
 
 
-def is_look_due(run: Run) -> bool:
+def is_validation_due(run: Run) -> bool:
     """Whether enough was ticked for validate to look, as often as rounds may be; when nobody works the file says so."""
     now, every, live = run.read_progress(), run.settings.validate_every, run.live
     starts = [line.start for line, *_ in now.headings]
@@ -68,7 +68,7 @@ def is_look_due(run: Run) -> bool:
 
 def advance_mode(run: Run, stop: Stop) -> bool:
     """Under `all`, names the next mode in the file once this one is done; returns whether it did."""
-    mode = run.settings.following
+    mode = run.settings.next_mode
     if stop.reason is not Reason.DONE or run.start.asked.mode != "all" or not mode:
         return False
     rounds = f"{run.file.last.round + 1}/{run.settings.max_rounds}"
@@ -87,7 +87,7 @@ def skip_build(run: Run) -> bool:
     return bool(ended and not ended.failed and not run.read_progress().open and advance_mode(run, Stop(Reason.DONE)))
 
 
-def end_once(run: Run, iteration: Iteration) -> Iteration:
+def end_one_iteration_mode(run: Run, iteration: Iteration) -> Iteration:
     """What a mode of one iteration came to: it ticks nothing, declares nothing done, and the next mode follows."""
     after = iteration.after
     stop = iteration.ended
@@ -106,24 +106,26 @@ def end_once(run: Run, iteration: Iteration) -> Iteration:
         run.console.complain(f"put back what {run.mode} may not take away: {quote_tasks(iteration.missing)}")
         run.count_put_back({"open task": len(iteration.missing)})
         iteration = replace(iteration, missing=())
-    if run.settings.strict and (wrong := _listed_badly(run)) and reason is Reason.ONCE:
+    if run.settings.strict and (wrong := _find_list_problems(run)) and reason is Reason.ONCE:
         return replace(iteration, ended=Stop(Reason.ONCE_FAILED, wrong))
-    if reason is Reason.ONCE and not judges and _is_told_what_holds(run) and goes_on:
+    if reason is Reason.ONCE and not judges and _announce_green_checks(run) and goes_on:
         return replace(iteration, ended=None)  # it is planned once more
     if stop and reason is Reason.ONCE_FAILED and goes_on and not ended_well:
         return replace(iteration, ended=None, failed=stop.why)  # it is tried again, as often as others may fail
     if judges:
-        return replace(iteration, ended=_after_judging(run, goes_on=goes_on)) if reason is Reason.ONCE else iteration
-    if reason in (Reason.ONCE, Reason.BLOCKED) and _is_of_the_file(run):
-        run.file.edit(progress.with_mode, run.settings.following or "build")
+        return (
+            replace(iteration, ended=_follow_validation(run, goes_on=goes_on)) if reason is Reason.ONCE else iteration
+        )
+    if reason in (Reason.ONCE, Reason.BLOCKED) and _is_file_mode(run):
+        run.file.edit(progress.with_mode, run.settings.next_mode or "build")
     return replace(iteration, ended=None) if reason is Reason.ONCE and goes_on else iteration
 
 
-def _after_judging(run: Run, *, goes_on: bool) -> Stop | None:
+def _follow_validation(run: Run, *, goes_on: bool) -> Stop | None:
     """What follows on a mode that judges: done if no task is open and verify passes, else the next mode, some times."""
     rounds = max(run.file.last.round, 1)
     most = run.settings.max_rounds
-    stands = _is_of_the_file(run)
+    stands = _is_file_mode(run)
     left = "; ".join(why_not_done(run.file.last))
     if not left:
         run.file.edit(lambda text: progress.with_mode(progress.with_status(text, "RALPH_DONE"), "build", ""))
@@ -133,18 +135,18 @@ def _after_judging(run: Run, *, goes_on: bool) -> Stop | None:
         left = "; ".join(why_not_done(run.file.last)) or run.tally.last_failure
     if stands:
         count = None if progress.parse(run.current.text_before).open else f"{rounds}/{most}" if rounds < most else ""
-        run.file.edit(progress.with_mode, run.settings.following or "build", count)
+        run.file.edit(progress.with_mode, run.settings.next_mode or "build", count)
         if count == "":
             return Stop(Reason.REFUSED, f"max-rounds is {most}, and {run.mode} still finds something: {left}")
     return None if goes_on else Stop(Reason.UNFINISHED, left)
 
 
-def _is_of_the_file(run: Run) -> bool:
+def _is_file_mode(run: Run) -> bool:
     """Whether the mode comes from the progress file, and not only from this command line."""
     return run.mode == (run.live.file_mode or "build")
 
 
-def _listed_badly(run: Run) -> str:
+def _find_list_problems(run: Run) -> str:
     """What is wrong with the list of tasks; ids are given now."""
     undo_ticks(run, run.mode, run.current.text_before)
     try:
@@ -154,12 +156,12 @@ def _listed_badly(run: Run) -> str:
     return ""
 
 
-def _is_told_what_holds(run: Run) -> bool:
+def _announce_green_checks(run: Run) -> bool:
     """Says which checks of open tasks hold before anything is built; whether the plan has not been announced before."""
     if not (run.settings.strict and run.settings.evidence) or run.start.rehearsal:
         return False
-    checks = criteria.checks_of(task for task in tasks.read_tasks(run.file.text) if not task.done)
-    found = evidence.look_before(run, checks, lambda _path, _holds: "") or {}
+    checks = criteria.checks_of_tasks(task for task in tasks.read_tasks(run.file.text) if not task.done)
+    found = evidence.run_checks_before(run, checks, lambda _path, _holds: "") or {}
     held_checks = [text for text, ended in found.items() if not ended.failed]
     marker = progress.PROVES_NOTHING.encode()
     if not held_checks and marker in run.file.text:

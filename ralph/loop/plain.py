@@ -1,7 +1,7 @@
 """Plain work: the agent picks a task, ticks it and commits it."""
 
 from ralph.loop.iteration import run_agent_once
-from ralph.loop.modes import end_once
+from ralph.loop.modes import end_one_iteration_mode
 from ralph.run.claims import refuse_claim
 from ralph.run.context import Run
 from ralph.run.controllers import Controller, TreeGuard
@@ -21,7 +21,7 @@ class PlainController(Controller):
     def conclude(self, iteration: Iteration) -> Iteration:
         """Takes back a claim that does not hold; a mode of one iteration is over then."""
         if self._run.settings.once:
-            iteration = end_once(self._run, iteration)
+            iteration = end_one_iteration_mode(self._run, iteration)
         if iteration.refused:
             refuse_claim(self._run, iteration.refused, iteration.missing)
         return iteration

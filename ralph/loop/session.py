@@ -15,7 +15,7 @@ from ralph.plan import progress
 from ralph.plan.progress.file import ProgressFile
 from ralph.process import signals
 from ralph.process.lock import Lock
-from ralph.process.programs import end_own
+from ralph.process.programs import kill_running_programs
 from ralph.run import notices
 from ralph.run.context import Run, open_run
 from ralph.run.controllers import Controller
@@ -101,16 +101,16 @@ def _prepare_session(run: Run, held_lock: Lock, wiring: Wiring) -> None:
         file.edit(start.with_imported_tasks)
     for text in start.missing_imports(file.text):
         run.console.complain(text.message)
-    if start.strict:
+    if start.is_strict_build:
         start.why_stuck(file.text)  # where the list is wrong, it ends here
     run.changes.begin()
     enter_mode(run)
-    if start.strict and file.last.verified and start.is_stale(file.last):
+    if start.is_strict_build and file.last.verified and start.is_verified_stale(file.last):
         file.edit(progress.without_lines, "Verified")
     now = file.last
     if now.blocked_by_ralph and is_attended():
         run.console.complain(f"took RALPH_BLOCKED out of {file.path}, since you are here; it said: {now.blocked}")
-        file.edit(progress.without_own_block)
+        file.edit(progress.without_blocked_line)
     state.end_iteration()
     run.screen.remark(f"ralph: {notices.first_line(run)}")
     run.live.tally = tally_after_breaker(opened.reason if opened else "", run.settings)
@@ -146,8 +146,8 @@ def _close_session(run: Run, stop: Stop) -> None:
         run.outbox.send(notices.end_notice(run, stop))
     hurried = signals.is_impatient if stop.reason is Reason.INTERRUPTED else signals.interrupted
     deadline = time.monotonic() + run.pace.send_s
-    while run.outbox.pending() and time.monotonic() < deadline and not hurried():
+    while run.outbox.has_pending() and time.monotonic() < deadline and not hurried():
         signals.wait(0.05)
     run.outbox.close()
-    end_own()
+    kill_running_programs()
     run.screen.close()

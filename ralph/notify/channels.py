@@ -18,7 +18,7 @@ from ralph import files
 from ralph.errors import RalphError
 from ralph.notify import http
 from ralph.process.programs import call_program
-from ralph.words import plain, shorten
+from ralph.words import shorten, without_control_codes
 
 _DELIVERY_S = 15.0
 """Seconds for one notice to one channel: a program has them all, each of two attempts to send it 6 of them."""
@@ -61,7 +61,7 @@ class Notice(NamedTuple):
     @property
     def variables(self) -> dict[str, str]:
         """What the templates of channels may say of it."""
-        title, body = " ".join(plain(self.title).split()), plain(self.body)
+        title, body = " ".join(without_control_codes(self.title).split()), without_control_codes(self.body)
         name, _, emoji = EVENTS.get(self.event, "").partition(" ")
         return {
             "event": self.event,
@@ -139,8 +139,8 @@ def deliver_notice(
             failure = _send(fill_templates(channel.request, variables), timeout_s)
     except Exception as error:  # noqa: BLE001 - whatever a channel file brings about, it never ends a run
         failure = f"{channel.path}: {type(error).__name__}: {error}"
-    line = hosts(" ".join(plain(failure).split()))
-    return shorten(_without(line, [settings.get(name, "") for name in channel.secret]), 250)
+    line = hide_addresses(" ".join(without_control_codes(failure).split()))
+    return shorten(_hide_secrets(line, [settings.get(name, "") for name in channel.secret]), 250)
 
 
 def _run(channel: Channel, argv: Sequence[str], timeout_s: float) -> str:
@@ -161,18 +161,18 @@ def _send(request: Mapping[str, Any], timeout_s: float) -> str:
     if 0 < status < 300:
         return ""
     answer = f"HTTP {status}" if status else ""
-    return ": ".join(filter(None, [hosts(request["url"]), answer, text]))
+    return ": ".join(filter(None, [hide_addresses(request["url"]), answer, text]))
 
 
-def hosts(text: str) -> str:
+def hide_addresses(text: str) -> str:
     """The text with addresses shown as their host."""
     return _ADDRESS.sub(r"\1", text)
 
 
-def _without(text: str, secrets: Iterable[str]) -> str:
+def _hide_secrets(text: str, secrets: Iterable[str]) -> str:
     """The text with secrets and parts of secrets as ***, except the hosts of addresses."""
     for secret in sorted(secrets, key=len, reverse=True):  # one may be a part of another
-        for hidden in (secret, *re.split("[/?&=@#]+", secret.replace(hosts(secret), ""))):
+        for hidden in (secret, *re.split("[/?&=@#]+", secret.replace(hide_addresses(secret), ""))):
             text = text.replace(hidden, "***") if len(hidden) > 8 else text
     return text
 
@@ -213,19 +213,19 @@ class Outbox:
                 waiting.append(notice)
                 if len(waiting) == 1:
                     with contextlib.suppress(RuntimeError):  # no more threads: the end of the run says what is left
-                        threading.Thread(target=self._work, args=(channel, waiting), daemon=True).start()
+                        threading.Thread(target=self._deliver_waiting, args=(channel, waiting), daemon=True).start()
 
-    def _work(self, channel: Channel, waiting: list[Notice]) -> None:
+    def _deliver_waiting(self, channel: Channel, waiting: list[Notice]) -> None:
         while first := waiting[:1]:
             why = deliver_notice(channel, first[0], self._values)
             with self._lock:
                 if why and waiting:  # else close() was quicker
-                    self._complain(_lost(channel, first[0], why))
+                    self._complain(_not_sent_line(channel, first[0], why))
                 del waiting[:1]
                 if not waiting:
                     return
 
-    def pending(self) -> bool:
+    def has_pending(self) -> bool:
         """Whether anything is still on its way."""
         return any(waiting for _, waiting in self._waiting)
 
@@ -234,9 +234,9 @@ class Outbox:
         with self._lock:
             for channel, waiting in self._waiting:
                 for notice in waiting:
-                    self._complain(_lost(channel, notice, "no time left"))
+                    self._complain(_not_sent_line(channel, notice, "no time left"))
                 waiting.clear()
 
 
-def _lost(channel: Channel, notice: Notice, why: str) -> str:
+def _not_sent_line(channel: Channel, notice: Notice, why: str) -> str:
     return ": ".join(filter(None, [channel.name, "not sent", notice.title, why]))

@@ -118,10 +118,10 @@ class ParallelController(Controller):
         if mine:
             self._run.console.complain(f"the clones lack what you have not committed: {join_names(mine)}")
         earlier = f"ralph/{start.name}"
-        if self._repository.ask("branch", "--list", "--no-merged", "HEAD", earlier):
+        if self._repository.output_of("branch", "--list", "--no-merged", "HEAD", earlier):
             self._run.console.complain(f"{earlier} has work of an earlier run: git merge {earlier}")
 
-    def lets_finish(self, stop: Stop | None) -> Stop | None:
+    def wait_for_running_work(self, stop: Stop | None) -> Stop | None:
         """Why to stop now; None where others are at work, which finish first, or end where a signal came."""
         if stop is None or not self.is_busy:
             return stop
@@ -134,7 +134,7 @@ class ParallelController(Controller):
         can_merge = self.queue.entries and not (self._in_the_way or self._run.stop_if_interrupted())
         return bool(self.running or can_merge)
 
-    def goes_on_until(self, until: float) -> bool:
+    def pause_new_work_until(self, until: float) -> bool:
         """Begins no agent before that moment; what is at work continues, and what passed is merged."""
         self._begins_at = until
         self._run.tally.last_wait_ended_at = self._run.pace.uptime_s() + until - self._run.pace.now()
@@ -284,9 +284,9 @@ class ParallelController(Controller):
 
     def _git_config(self) -> list[tuple[str, str]]:
         """Git's settings for a clone: on this machine those of the repository, elsewhere the user's as well."""
-        entries = self._repository.ask("config", "-z", *([] if self._is_elsewhere else ["--local"]), "--list").split(
-            "\0"
-        )
+        entries = self._repository.output_of(
+            "config", "-z", *([] if self._is_elsewhere else ["--local"]), "--list"
+        ).split("\0")
         found = [entry.partition("\n")[::2] for entry in entries if entry]
         config = [(key, value) for key, value in found if not _ABOUT_THE_PLACE.match(key)]
         hooks = self._repository.hooks
@@ -422,7 +422,7 @@ class ParallelController(Controller):
             return self._conclude_merge(iteration, entry)
         trial = self.last
         task, result = trial.task, trial.result
-        self._file.edit(trial.taken_over)
+        self._file.edit(trial.with_agents_edits)
         if result.tampered and self._settings.on_tamper == "abort":
             iteration = replace(iteration, ended=Stop(Reason.TAMPERED, f"{task.id}: {result.tampered}"))
         if result.passed and result.commit:
@@ -440,7 +440,7 @@ class ParallelController(Controller):
             self.queue.entries.append(entry)
             is_first = self.queue.judged_head() is entry and not self._in_the_way
             return self._merge(iteration, entry) if is_first else replace(iteration, moved=True, is_queued=True)
-        blocked = trial.blocked
+        blocked = trial.why_blocked
         if blocked is not None:
             self._file.edit(edits.with_mark, "!", task.id, note="blocked", why=blocked)
             return replace(iteration, failed=f"{task.id} is blocked: {blocked}", may_retry=True)
@@ -482,7 +482,7 @@ class ParallelController(Controller):
         if commit and tip:
             if commit != entry.commit:
                 self._branch.fetch(entry.checked.bundle)
-            commit = self._branch.put_behind(commit, tip)
+            commit = self._branch.with_parent(commit, tip)
             if not commit:
                 entry.base = ""  # it is signed, and made again on top of the branch itself
         if not commit and entry.checked.commit:
@@ -546,4 +546,4 @@ class ParallelController(Controller):
         """Nobody works any more, also after an error; no task is in progress."""
         self._executor.close()
         with contextlib.suppress(RalphError):
-            self._file.edit(edits.put_down)
+            self._file.edit(edits.with_none_in_progress)

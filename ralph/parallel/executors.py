@@ -65,7 +65,7 @@ class LocalExecutor:
                 if message := line.strip().removeprefix("ralph: "):
                     self.doing[job.task] = message
                     if run.screen.verbose:
-                        run.screen.agent(f"{job.task}: {message}")
+                        run.screen.say_for_agent(f"{job.task}: {message}")
 
         def over(_silent_s: float, _took_s: float, _printed: int) -> bool:
             return job.task in self._cancelled or signals.interrupted() is not None

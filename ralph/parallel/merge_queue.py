@@ -61,7 +61,7 @@ class MergeQueue:
         for entry in self.entries[: self._width]:
             if not base:
                 return
-            on_top, conflicts = self._branch.stack(base, entry.commit)
+            on_top, conflicts = self._branch.apply_on_top(base, entry.commit)
             if entry.check:
                 if not self._branch.is_same_tree(entry.checks_on, base):
                     self._cancel(entry.tried.task.id)

@@ -36,14 +36,14 @@ class RunningTask:
     """What its agent printed."""
 
     @property
-    def left(self) -> Task | None:
+    def task_afterwards(self) -> Task | None:
         """The task as the attempt left it."""
         return tasks.find_task(tasks.read_tasks(encode_text(self.result.progress)), self.task.id)
 
     @property
-    def blocked(self) -> str | None:
+    def why_blocked(self) -> str | None:
         """Why the agent says that it needs the user; None where it does not."""
-        left = self.left
+        left = self.task_afterwards
         if left and left.mark == "!" and left.tries == self.task.tries:
             return "".join(left.note_values("blocked"))
         message = progress.parse(encode_text(self.result.progress))
@@ -59,7 +59,7 @@ class RunningTask:
         task = tasks.find_task(tasks.read_tasks(text), self.task.id)
         return task is None or task.mark != "~"
 
-    def taken_over(self, text: bytes) -> bytes:
+    def with_agents_edits(self, text: bytes) -> bytes:
         """The progress file with what the agent changed in its own sections."""
         was, now = encode_text(self.job.progress), encode_text(self.result.progress)
         new = text
@@ -69,8 +69,8 @@ class RunningTask:
             if start < end:
                 new = new[:start] + b"".join(merge_lines(before, ours, theirs)) + new[end:]
             elif theirs != before:
-                new = progress.with_lines(new, title, b"".join(theirs).strip(b"\n").split(b"\n"))
-        notes = self.left.notes if self.left else ()
+                new = progress.with_section_lines(new, title, b"".join(theirs).strip(b"\n").split(b"\n"))
+        notes = self.task_afterwards.notes if self.task_afterwards else ()
         return edits.with_evidence(undo_list_edits(text, new).text, self.task.id, notes)
 
 

@@ -41,28 +41,28 @@ class TargetBranch:
 
     def contains_commit(self, commit: str, tip: str) -> bool:
         """Whether that commit is the tip, or one before it."""
-        return self._repository.ask("merge-base", commit, tip) == commit
+        return self._repository.output_of("merge-base", commit, tip) == commit
 
     def advance(self, commit: str, tip: str) -> str:
         """Moves from the tip on to that commit; what is in the way where it could not."""
         repository, short = self._repository, self.name.removeprefix("refs/heads/")
         if repository.read_head()[0] == self.name:
-            failed = repository.fails(*_PATIENT, "merge", *_PLAIN_MERGE, "--quiet", commit)
+            failed = repository.failure_of(*_PATIENT, "merge", *_PLAIN_MERGE, "--quiet", commit)
             names = join_names([line.strip() for line in failed.splitlines() if line.startswith("\t")], 5)
             failed = f"your changes to {names} are" if names else failed and f"what git says is: {failed}"
         elif not self.tip():
             failed = f"the branch {short} is gone, which is"
-        elif f"branch {self.name}" in repository.ask("worktree", "list", "--porcelain").splitlines():
+        elif f"branch {self.name}" in repository.output_of("worktree", "list", "--porcelain").splitlines():
             failed = f"{short} is checked out in another working tree, which is"
         else:
-            failed = repository.fails(*_PATIENT, "update-ref", self.name, commit, tip)
+            failed = repository.failure_of(*_PATIENT, "update-ref", self.name, commit, tip)
         return "" if self.tip() == commit else failed or f"{short} was moved, which is"
 
     def fetch(self, packed: str) -> None:
         """Takes the commits of an attempt in."""
         self._repository.run("bundle", "unbundle", "/dev/stdin", stdin=b64decode(packed))
 
-    def stack(self, base: str, commit: str) -> tuple[str, list[str]]:
+    def apply_on_top(self, base: str, commit: str) -> tuple[str, list[str]]:
         """A commit with this one's changes on top of the base, or the files in which they conflict.
 
         Neither where git is too old to say that without a working tree.
@@ -84,10 +84,10 @@ class TargetBranch:
 
     def _tree_of(self, commit: str) -> str:
         if commit not in self._trees:
-            self._trees[commit] = self._at(f"{commit}^{{tree}}")
+            self._trees[commit] = self._resolve_ref(f"{commit}^{{tree}}")
         return self._trees[commit]
 
-    def put_behind(self, commit: str, tip: str) -> str:
+    def with_parent(self, commit: str, tip: str) -> str:
         """The same commit with the tip before it; empty where it is signed, and so can have no other before it."""
         text = self._repository.run("cat-file", "commit", commit)
         head, _, message = text.partition(b"\n\n")
@@ -101,7 +101,7 @@ class TargetBranch:
 
     def queued_commit(self, task: Task) -> str:
         """The commit that passed for this task and waits to be merged; none if the task reads otherwise since."""
-        return self._at(self._queue_ref(task))
+        return self._resolve_ref(self._queue_ref(task))
 
     def put_into_queue(self, task: Task, commit: str) -> None:
         """Keeps a task's commit until it is merged, by another run if need be."""
@@ -109,7 +109,7 @@ class TargetBranch:
 
     def take_from_queue(self, task: Task) -> None:
         """Forgets it."""
-        self._repository.ask("update-ref", "-d", self._queue_ref(task))
+        self._repository.output_of("update-ref", "-d", self._queue_ref(task))
 
     def pack_queued(self, task: Task) -> str:
         """That commit as a bundle."""
@@ -125,5 +125,5 @@ class TargetBranch:
         words = "\0".join([task.id, task.text, *task.note_values("verify")])
         return f"{self._queue}{crc32(words.encode(errors='surrogateescape')):08x}"
 
-    def _at(self, ref: str) -> str:
-        return self._repository.ask("rev-parse", "--verify", "--quiet", ref)
+    def _resolve_ref(self, ref: str) -> str:
+        return self._repository.output_of("rev-parse", "--verify", "--quiet", ref)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ralph.errors import RalphError
 from ralph.files import read_or_empty, replace_unchanged
 from ralph.plan import tasks
-from ralph.plan.progress import BOM, read_lines_and_fences, splice
+from ralph.plan.progress import BOM, read_lines_and_fences, replace_ranges
 from ralph.plan.tasks import WHOLE, Note, Task
 from ralph.words import join_names, plural, shorten
 
@@ -36,7 +36,7 @@ _LEAD = re.compile(r'[\s,]*(?:("(?:[^"\\]|\\.)*")\s*:\s*)?')
 """What stands before a value in a list, or in an object with its name."""
 
 
-class Part(NamedTuple):
+class JsonPart(NamedTuple):
     """A value in a list or an object, and where it stands."""
 
     name: str
@@ -46,7 +46,7 @@ class Part(NamedTuple):
     end: int
 
 
-def _parts(text: str, at: int) -> list[Part]:
+def _parse_parts(text: str, at: int) -> list[JsonPart]:
     """What the list or the object holds that begins there."""
     found = []
     end = at + 1
@@ -54,7 +54,7 @@ def _parts(text: str, at: int) -> list[Part]:
         start = lead.end()
         name = _DECODER.decode(lead[1] or '""')
         value, end = _DECODER.raw_decode(text, start)
-        found.append(Part(name, value, start, end))
+        found.append(JsonPart(name, value, start, end))
     return found
 
 
@@ -64,55 +64,55 @@ def mark_of(status: Any) -> str | None:
     return _MARKS.get(re.sub(r"[\s-]+", "_", word))
 
 
-def _line(value: Any) -> str | None:
+def _as_line(value: Any) -> str | None:
     """A text or a number as one line, the blanks within it as they are."""
     if not isinstance(value, str | int):
         return None
     return " ".join(line.strip() for line in str(value).splitlines()).strip()
 
 
-def _lines(value: Any) -> list[str] | None:
+def _as_lines(value: Any) -> list[str] | None:
     """Those of a list of texts, or of objects that have a description each."""
     found = []
     for one in value if isinstance(value, list) else [None]:
-        line = _line(one.get("description") if isinstance(one, dict) else one)
+        line = _as_line(one.get("description") if isinstance(one, dict) else one)
         if not line:
             return None
         found.append(line)
     return found
 
 
-def _id(value: Any) -> str | None:
+def _as_id(value: Any) -> str | None:
     return str(value) if _ID.fullmatch(str(value)) else None
 
 
-def _priority(value: Any) -> list[str] | None:
+def _as_priority(value: Any) -> list[str] | None:
     word = str(value).strip().casefold()
     found = _PRIORITIES.get(word, word)
     return [found] if WHOLE.fullmatch(found) else None
 
 
-def _objects(value: Any) -> list[Any] | None:
+def _as_objects(value: Any) -> list[Any] | None:
     return value if isinstance(value, list) and all(isinstance(one, dict) for one in value) else None
 
 
 _MEMBERS: Mapping[str, tuple[Sequence[str], Callable[[Any], Any], str]] = {
-    "text": (("title", "name", "requirement", "description"), _line, "a string"),
-    "id": (("id",), _id, "one word of at most 64 letters, digits, _ . and -, that begins with a letter or digit"),
+    "text": (("title", "name", "requirement", "description"), _as_line, "a string"),
+    "id": (("id",), _as_id, "one word of at most 64 letters, digits, _ . and -, that begins with a letter or digit"),
     "mark": ((*PASSES, "status"), mark_of, "true, false, pending, in_progress, done, complete or blocked"),
-    "after": (("dependencies", "dependsOn", "depends_on"), _lines, "a list of ids"),
-    "priority": (("priority",), _priority, "a whole number, 1 for the first"),
+    "after": (("dependencies", "dependsOn", "depends_on"), _as_lines, "a list of ids"),
+    "priority": (("priority",), _as_priority, "a whole number, 1 for the first"),
     "verify": (
         ("verification_criteria", "acceptanceCriteria", "acceptance_criteria", "steps"),
-        _lines,
+        _as_lines,
         "a list of what has to hold",
     ),
-    "subtasks": (("subtasks",), _objects, "a list of tasks"),
+    "subtasks": (("subtasks",), _as_objects, "a list of tasks"),
 }
 """What a task says: the names that it may have, of which the first that is there counts; how it is read, what it is."""
 
 
-class Imported:
+class ImportedTasks:
     """A task list in JSON, untouched, with what it says. Raises RalphError with all that is wrong with it."""
 
     def __init__(self, name: str, data: bytes, start: int, end: int) -> None:
@@ -121,22 +121,22 @@ class Imported:
         self.text = data[start:end].decode(errors="surrogateescape")
         """The JSON as it stands."""
         self._name = name
-        self._line = data.count(b"\n", 0, start)
-        self.place = f"{name}:{self._line}" if self._line else name
+        self._as_line = data.count(b"\n", 0, start)
+        self.place = f"{name}:{self._as_line}" if self._as_line else name
         """Where it is, for people."""
         try:
-            root = _DECODER.decode("\n" * self._line + self.text)
+            root = _DECODER.decode("\n" * self._as_line + self.text)
         except (ValueError, RecursionError) as error:
             raise RalphError(f"{name}: not JSON that can be read: {error}") from error
-        content = [Part("", root, self.text.find("["), 0)]
+        content = [JsonPart("", root, self.text.find("["), 0)]
         if isinstance(root, dict):
-            content = _parts(self.text, self.text.index("{"))
-        lists = [one for one in content if one.name in ("", *_LISTS) and _objects(one.value)]
+            content = _parse_parts(self.text, self.text.index("{"))
+        lists = [one for one in content if one.name in ("", *_LISTS) and _as_objects(one.value)]
         if len(lists) != 1:
             what = "holds no task list, or several; one is a list of objects, alone or called requirements, tasks"
             raise RalphError(f"{self.place}: {what} or userStories")
         self.tasks: list[Task] = []
-        self.nodes: dict[str, dict[str, Part]] = {}
+        self.nodes: dict[str, dict[str, JsonPart]] = {}
         """What is there for the task of each id, by name; the whole by none."""
         self._wrong: list[str] = []
         self._read(lists[0], lists[0].name, ())
@@ -146,11 +146,11 @@ class Imported:
         self.form = "prd" if '"passes"' in self.text else form
         """As `ralph export --format` calls it."""
 
-    def _read(self, listed: Part, path: str, above: tuple[Task, ...]) -> None:
+    def _read(self, listed: JsonPart, path: str, above: tuple[Task, ...]) -> None:
         """Takes down the tasks of this list."""
-        for place, whole in enumerate(_parts(self.text, listed.start)):
+        for place, whole in enumerate(_parse_parts(self.text, listed.start)):
             where = f"{path}[{place}]"
-            number = self._line + 1 + self.text.count("\n", 0, whole.start)
+            number = self._as_line + 1 + self.text.count("\n", 0, whole.start)
             message = self._fields_of(whole.value, f"{self._name}:{number}: {where}")
             text = message["text"] or ""
             is_blocked = message["mark"] == " " and mark_of(whole.value.get("status")) == "!"
@@ -168,7 +168,7 @@ class Imported:
             if above:
                 above[0].subtasks.append(task)
             self.tasks.append(task)
-            parts = [whole, *_parts(self.text, whole.start)]
+            parts = [whole, *_parse_parts(self.text, whole.start)]
             self.nodes[task.id] = node = {one.name: one for one in parts}
             if message["subtasks"]:
                 self._read(node["subtasks"], f"{where}.subtasks", (task, *above))
@@ -189,7 +189,7 @@ class Imported:
         """Its tasks as lines of a Task List."""
         return tasks.task_lines(self.tasks)
 
-    def left_out(self, text: bytes) -> str:
+    def missing_from(self, text: bytes) -> str:
         """Which of its open tasks the progress file has not, whose bytes `text` is, and how they get there."""
         known = {task.id for task in tasks.read_tasks(text)}
         missing = [one.id for one in self.tasks if not one.done and one.id not in known]
@@ -199,23 +199,23 @@ class Imported:
         return f"{what}: {join_names(missing)}; describe there what to build, such as `- [ ] {missing[0]}: …`"
 
 
-def of_plan(path: Path, data: bytes) -> Imported | None:
+def import_tasks(path: Path, data: bytes) -> ImportedTasks | None:
     """The task list that the plan is or holds; None for one in words. Raises RalphError with all that is wrong."""
     if path.name.endswith(".json"):
         begin = len(BOM) if data.startswith(BOM) else 0
-        return Imported(path.name, data, begin, len(data))
+        return ImportedTasks(path.name, data, begin, len(data))
     found = []
     for first, last in read_lines_and_fences(data).fences:
         opening = _OPENING.match(data, first.start)
         if opening and (opening[1] or _TELLING.search(data, opening.end(), last.start)):
-            found.append(Imported(path.name, data, opening.end(), last.start))
+            found.append(ImportedTasks(path.name, data, opening.end(), last.start))
     if len(found) > 1:
         places = ", ".join(one.place for one in found)
         raise RalphError(f"{places}: are several task lists in JSON", fix="leave one; an example is begun with ```text")
     return found[0] if found else None
 
 
-def with_statuses(imported: Imported, today: Sequence[Task]) -> str:
+def with_statuses(imported: ImportedTasks, today: Sequence[Task]) -> str:
     """The plan's JSON with today's statuses, every other byte as it was, and new tasks last in the list."""
     nodes = imported.nodes
     form = imported.form
@@ -226,7 +226,7 @@ def with_statuses(imported: Imported, today: Sequence[Task]) -> str:
     for task in today:
         node = nodes.get(task.id)
         mark = "x" if task.done else task.mark
-        new = object_of(task, form)
+        new = task_as_json(task, form)
         if node is None:
             puts.append((last, last, f",\n    {json.dumps(new, ensure_ascii=False)}"))
             continue
@@ -242,10 +242,10 @@ def with_statuses(imported: Imported, today: Sequence[Task]) -> str:
         if not is_told:
             end = max(one.end for one in node.values() if one.name)
             puts.append((end, end, f', "status": {json.dumps(word)}'))
-    return splice(imported.text, puts)
+    return replace_ranges(imported.text, puts)
 
 
-def object_of(task: Task, form: str) -> dict[str, Any]:
+def task_as_json(task: Task, form: str) -> dict[str, Any]:
     """A task, which waits for its parts."""
     message: dict[str, Any] = {"id": task.id, "requirement" if form == "requirements" else "description": task.text}
     if form == "prd":
@@ -262,9 +262,9 @@ def object_of(task: Task, form: str) -> dict[str, Any]:
 def update_statuses(plan: Path, text: bytes) -> None:
     """Says in the plan what is done by this progress file, where it does not; every other byte stays."""
     data = read_or_empty(plan)
-    imported = of_plan(plan, data)
+    imported = import_tasks(plan, data)
     done = {task.id: task.done for task in imported.tasks} if imported else {}
     today = [task for task in tasks.read_tasks(text) if done.get(task.id, task.done) != task.done]
     if imported and today:
         made = with_statuses(imported, today).encode(errors="surrogateescape")
-        replace_unchanged(plan, data, splice(data, [(*imported.span, made)]))
+        replace_unchanged(plan, data, replace_ranges(data, [(*imported.span, made)]))

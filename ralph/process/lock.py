@@ -44,7 +44,7 @@ class Lock(NamedTuple):
 
     def write_holder(self, run: str, plan: str, progress: Path) -> None:
         """Leaves word of who holds it, for whoever finds it held, and for the next run if this one dies."""
-        note = _note(self.tree)
+        note = _holder_note_path(self.tree)
         fields = (str(os.getpid()), run, timestamp(), os.path.realpath(progress), plan)
         with contextlib.suppress(OSError):  # the lock itself needs no file
             note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -56,12 +56,12 @@ class Lock(NamedTuple):
 
     def dead_run_started_at(self) -> float:
         """When that run began, in seconds since 1970."""
-        return _note(self.tree).stat().st_mtime
+        return _holder_note_path(self.tree).stat().st_mtime
 
     def remove_holder_note(self) -> None:
         """Takes the word back: the last run has ended, or all that it left behind is gone."""
         with contextlib.suppress(OSError):
-            _note(self.tree).unlink()
+            _holder_note_path(self.tree).unlink()
 
 
 def working_tree(folder: Path) -> Path:
@@ -74,7 +74,7 @@ def acquire_lock(tree: Path) -> Lock:
     with files.os_errors_as_ralph_errors(tree, "locked"):
         lock = Lock(os.open(tree, os.O_RDONLY), tree)
         for _ in range(_TRIES):
-            if _locks(lock.fd, fcntl.LOCK_EX):
+            if _try_lock(lock.fd, fcntl.LOCK_EX):
                 return lock
             time.sleep(_PAUSE_S)
         os.close(lock.fd)
@@ -86,23 +86,25 @@ def read_holder(tree: Path) -> Holder | None:
     with contextlib.suppress(OSError):
         fd = os.open(tree, os.O_RDONLY)
         try:
-            return None if _locks(fd, fcntl.LOCK_SH) else _holder_of(tree)  # shared: two who look do not see each other
+            return (
+                None if _try_lock(fd, fcntl.LOCK_SH) else _holder_of(tree)
+            )  # shared: two who look do not see each other
         finally:
             os.close(fd)
     return None
 
 
 @contextlib.contextmanager
-def take_turn(path: Path) -> Iterator[None]:
+def edit_turn(path: Path) -> Iterator[None]:
     """Around what only one ralph does at a time. It waits for 30 s at most: another one may be suspended."""
     with path.open("ab") as file:
         until = time.monotonic() + _TURN_S
-        while not _locks(file.fileno(), fcntl.LOCK_EX) and time.monotonic() < until:
+        while not _try_lock(file.fileno(), fcntl.LOCK_EX) and time.monotonic() < until:
             time.sleep(_PAUSE_S)
         yield
 
 
-def _locks(fd: int, kind: int) -> bool:
+def _try_lock(fd: int, kind: int) -> bool:
     try:
         fcntl.flock(fd, kind | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -112,10 +114,10 @@ def _locks(fd: int, kind: int) -> bool:
 
 def _holder_of(tree: Path) -> Holder:
     with contextlib.suppress(OSError, ValueError, TypeError):
-        pid, *fields = _note(tree).read_bytes().decode(errors="surrogateescape").split("\0")
+        pid, *fields = _holder_note_path(tree).read_bytes().decode(errors="surrogateescape").split("\0")
         return Holder(int(pid), *fields)
     return Holder()
 
 
-def _note(tree: Path) -> Path:
+def _holder_note_path(tree: Path) -> Path:
     return files.state_home() / "locks" / f"{binascii.crc32(os.fsencode(tree)):08x}"

@@ -65,7 +65,7 @@ def call_program(  # noqa: PLR0913 - each applies to any program
     """
     if signals.is_impatient():
         return Finished(code=-signal.SIGKILL, stdout=b"", stderr=b"")
-    with _scratch() as given, _scratch() as out, _scratch() as err:
+    with _unnamed_file() as given, _unnamed_file() as out, _unnamed_file() as err:
         given.write(stdin)
         given.seek(0)
         with _starting:
@@ -95,21 +95,21 @@ def _ended(pid: int, within_s: float, over: Callable[[], bool]) -> int | None:
     return None
 
 
-def _scratch() -> IO[bytes]:
+def _unnamed_file() -> IO[bytes]:
     """A file without a name; in memory where the system can: no disk is too slow or too full for it."""
     if hasattr(os, "memfd_create"):
         return open(os.memfd_create("ralph"), "w+b", 0)  # noqa: PTH123 - a descriptor
     return tempfile.TemporaryFile(buffering=0)
 
 
-def end_own() -> None:
+def kill_running_programs() -> None:
     """Kills what still runs: a notify script that hangs must not outlive ralph. No other thread starts any more."""
     _starting.acquire()  # for good
     for pid in tuple(_running):
         signals.send_signal(os.killpg, pid, signal.SIGKILL)
 
 
-def foreground(argv: Sequence[str], *, env: Mapping[str, str] = os.environ, cwd: str | Path = "") -> int:
+def run_in_front(argv: Sequence[str], *, env: Mapping[str, str] = os.environ, cwd: str | Path = "") -> int:
     """Runs a program in this terminal; its exit code, negative for a signal.
 
     The first signal is passed on; Ctrl+C goes to both, so that it gets there twice at once, which is one wish. Raises
@@ -120,7 +120,7 @@ def foreground(argv: Sequence[str], *, env: Mapping[str, str] = os.environ, cwd:
 
 
 def call_in_front(work: Callable[[], None], over: Callable[[], bool]) -> int:
-    """As `foreground`, for a function in a process of its own; ends it once it is over. Not beside other threads."""
+    """As `run_in_front`, for a function in a process of its own; ends it once it is over. Not beside other threads."""
     sys.stdout.flush()
     pid = os.fork()
     if not pid:
@@ -205,7 +205,7 @@ def end_strays(mark: str, patience: Patience) -> tuple[str, ...]:
     return Tree(carries).end(patience)[0]
 
 
-def git_runs(inside: Path) -> bool:
+def is_git_running(inside: Path) -> bool:
     """Whether a git works in or below the folder; yes, to be careful, where that cannot be seen."""
     gits = (pid for pid, *_ in _proc() if re.match(rb"git(-|$)", read_or_empty(f"/proc/{pid}/comm"))) if LINUX else ()
     return not LINUX or any(_works_below(pid, inside.stat()) for pid in gits)

@@ -50,7 +50,7 @@ def is_impatient() -> bool:
     return any(number == signal.SIGQUIT or at - _received[0][1] > _ASKED_AGAIN_S for number, at in _received)
 
 
-def forget() -> None:
+def clear_received() -> None:
     """Nobody has asked for anything yet."""
     _received.clear()
 

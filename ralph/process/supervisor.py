@@ -75,7 +75,7 @@ class Supervisor:
             try:
                 _daemonize({its_reads, its_writes, lock})
                 _SupervisorProcess(its_reads, its_writes, patience).serve()
-                signals.forget()  # who is impatient for the end of the agent's is not of what comes after
+                signals.clear_received()  # who is impatient for the end of the agent's is not of what comes after
                 at_last()
             except BaseException:  # noqa: BLE001 - nobody else could tell
                 with contextlib.suppress(OSError), self._errors.open("w") as sys.stderr:

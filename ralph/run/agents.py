@@ -16,7 +16,7 @@ class AgentPool:
         self._limited_until = dict[str, float]()
         """In seconds since 1970, by name."""
 
-    def enter(self, agents: Sequence[Agent]) -> None:
+    def use_agents(self, agents: Sequence[Agent]) -> None:
         """Those of a mode work from now on."""
         self.agents, self.current = agents, agents[0]
 

@@ -31,7 +31,7 @@ def check_done_claim(run: Run, *, is_verified: bool = False) -> Sequence[str]:
 
     What is open was never done; the checks of all that is ticked have to hold once more, then the verify command.
     """
-    before = _open_requests(run)
+    before = _open_work(run)
     reasons = why_not_done(run.file.last) if run.controller.picks_tasks else []
     if not reasons:
         if (broken := run.controller.recheck()) is None:
@@ -43,7 +43,7 @@ def check_done_claim(run: Run, *, is_verified: bool = False) -> Sequence[str]:
     if reasons:
         refuse_claim(run, reasons, output=verified.output if verified else "")
         return [verified.why] if verified else reasons
-    if run.read_progress() and (new := _open_requests(run) - before):
+    if run.read_progress() and (new := _open_work(run) - before):
         run.console.complain(f"back to work: {join_names(sorted(new))} came while it was verified")
         run.file.edit(progress.with_status, "IN_PROGRESS")
     elif verified or is_verified or not run.settings.verify:
@@ -51,7 +51,7 @@ def check_done_claim(run: Run, *, is_verified: bool = False) -> Sequence[str]:
     return ()
 
 
-def _open_requests(run: Run) -> set[str]:
+def _open_work(run: Run) -> set[str]:
     """What is open in the progress file: its tasks, and what the user wrote under Messages."""
     messages = {line.decode(errors="replace") for line in progress.message_lines(run.file.text)}
     return {task.whole for task in run.file.last.open} | messages
@@ -87,7 +87,7 @@ def verify_before_start(run: Run) -> bool:
     settings, now = run.settings, run.file.last
     if not settings.verify or settings.once or run.start.rehearsal or run.is_attempt:
         return False
-    start = known_start(run)
+    start = load_start_result(run)
     if start is not None:
         run.tally.red_start = start
         return False
@@ -98,7 +98,7 @@ def verify_before_start(run: Run) -> bool:
     return True
 
 
-def known_start(run: Run) -> str | None:
+def load_start_result(run: Run) -> str | None:
     """How the verify command ended before anything was built; empty once it was green, None before it ran."""
     noted = run.state.load_note(StartResult)
     return noted.failure if noted and noted.command == run.settings.verify else None
@@ -114,11 +114,11 @@ def run_verify(run: Run) -> CheckResult | None:
     ended = run.command_runner.run_shell("verifying", "the verify command", command)
     if ended is None:
         return None
-    start = known_start(run)
+    start = load_start_result(run)
     run.tally.reds = run.tally.reds + 1 if ended.failed and start else 0
     if start is None or (start and not ended.failed):
         _save_start_result(run, ended.why)
-    run.tally.red_start = known_start(run) or ""
+    run.tally.red_start = load_start_result(run) or ""
     verified = ended._replace(what=f"the verify command `{' '.join(command.split())}` {ended.what}")
     run.write_journal(
         "verify",
@@ -129,7 +129,7 @@ def run_verify(run: Run) -> CheckResult | None:
         output=verified.record,
     )
     for line in verified.why.split("\n")[1:]:
-        run.screen.agent(f"  {line}")
+        run.screen.say_for_agent(f"  {line}")
     if not verified.failed:
         run.screen.remark(f"ralph: verified in {format_duration(verified.took_s)}")
     return verified

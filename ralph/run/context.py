@@ -176,7 +176,7 @@ class Run:
         self.modes.setdefault((self.mode, self.start.is_role), self.start)
         start = self.modes.get((mode, as_role)) or self.start.in_mode(mode, as_role=as_role)
         start.load_prompt()
-        self.pool.enter(start.agents)
+        self.pool.use_agents(start.agents)
         self.live.start = self.modes[mode, as_role] = start
         self.print_setting_remarks(self.settings)
 
@@ -307,7 +307,7 @@ def open_run(  # noqa: PLR0913 - what a session begins with
         began=pace.uptime_s(),
         top=top,
         console=console,
-        view=View(console.screen.agent, whole=console.screen.verbose),
+        view=View(console.screen.say_for_agent, whole=console.screen.verbose),
         outbox=channels.Outbox(configured, values, lambda line: console.complain(line, once=line)),
         pool=AgentPool(start.agents, pace),
         changes=Changes(top, start.own_files),

@@ -60,11 +60,11 @@ class Controller:
         """Why ticked tasks are not done any more, by their ids, and unticked now; None where nobody could say."""
         return {}
 
-    def lets_finish(self, stop: Stop | None) -> Stop | None:
+    def wait_for_running_work(self, stop: Stop | None) -> Stop | None:
         """Why to stop now; None where what is at work ends first."""
         return stop
 
-    def goes_on_until(self, until: float) -> bool:  # noqa: ARG002 - of the interface
+    def pause_new_work_until(self, until: float) -> bool:  # noqa: ARG002 - of the interface
         """Whether work continues though no agent can begin before that moment, in seconds since 1970."""
         return False
 

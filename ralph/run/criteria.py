@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ralph.notify import http
-from ralph.notify.channels import hosts
+from ralph.notify.channels import hide_addresses
 from ralph.plan.progress import harmless_output
 from ralph.plan.tasks import Task
 from ralph.words import shorten
@@ -100,12 +100,12 @@ def parse_criterion(text: str) -> Criterion:
     return Criterion(text)
 
 
-def checks_of(listed: Iterable[Task]) -> list[Criterion]:
+def checks_of_tasks(listed: Iterable[Task]) -> list[Criterion]:
     """The checks of these tasks, be it that a machine can run them or not."""
     return [parse_criterion(line) for task in listed for line in task.note_values("verify")]
 
 
-def in_one_browser(criteria: Iterable[Criterion]) -> list[Criterion]:
+def join_browser_actions(criteria: Iterable[Criterion]) -> list[Criterion]:
     """The checks, browser actions in a row as one: else no click would find the page that was opened."""
     found: list[Criterion] = []
     for one in criteria:
@@ -131,21 +131,21 @@ def check_criterion(
     """
     fields = criterion.fields
     if not fields:
-        return CheckResult(0, f"not machine-checked, nobody looked: {_shown(criterion.text)}")
+        return CheckResult(0, f"not machine-checked, nobody looked: {_shorten_for_message(criterion.text)}")
     if "path" in fields:
-        return _looked_at(fields["path"], fields.get("holds", ""), lacks)
+        return _check_file(fields["path"], fields.get("holds", ""), lacks)
     wanted = int(fields["wanted"])
     if "command" in fields:
         if (ended := run(fields["command"])) is None:
             return None
         code, output = ended.code, ended.output
-        what = f"Run `{_shown(fields['command'])}` {ended.what}"
+        what = f"Run `{_shorten_for_message(fields['command'])}` {ended.what}"
         should = "exited with"
     else:
         method, url = fields["method"].upper(), base_url.rstrip("/") + fields["url"]
         code, output = http.send_request(method, url, timeout_s=_ANSWER_S)  # with no secret of ours
-        came = f"returned {code}" if code else f"got no answer of {hosts(base_url)}"
-        what = f"{method} {_shown(fields['url'])} {came}"
+        came = f"returned {code}" if code else f"got no answer of {hide_addresses(base_url)}"
+        what = f"{method} {_shorten_for_message(fields['url'])} {came}"
         should = "returned"
     if code == wanted:
         return CheckResult(0, what)
@@ -154,7 +154,7 @@ def check_criterion(
     return CheckResult(1, f"{what}, and should have {should} {wanted}", output)
 
 
-def _looked_at(path: str, holds: str, lacks: Lacks) -> CheckResult:
+def _check_file(path: str, holds: str, lacks: Lacks) -> CheckResult:
     """Of the project alone, wherever links lead; a folder exists as well."""
     odd = ""
     wanted = holds.encode(errors="surrogateescape")
@@ -163,21 +163,21 @@ def _looked_at(path: str, holds: str, lacks: Lacks) -> CheckResult:
         target = (top / path).resolve()
         if not target.is_relative_to(top):
             odd = "leads out of the project; write it from the project's top folder on"
-            return CheckResult(1, f"cannot run: File `{_shown(path)}` {odd}", cannot_run=True)
+            return CheckResult(1, f"cannot run: File `{_shorten_for_message(path)}` {odd}", cannot_run=True)
         if not target.exists():
             odd = "does not exist"
         elif holds and not target.is_file():  # nobody waits for a named pipe
             odd = "is not a file"
         elif holds and wanted not in target.read_bytes():
-            odd = f"does not contain `{_shown(holds)}`"
+            odd = f"does not contain `{_shorten_for_message(holds)}`"
         else:
             odd = lacks(target, wanted)
     except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle, before Python 3.13
         odd = f"cannot be read: {error}"
-    as_wanted = f"contains `{_shown(holds)}`" if holds else "exists"
-    return CheckResult(1 if odd else 0, f"File `{_shown(path)}` {odd or as_wanted}")
+    as_wanted = f"contains `{_shorten_for_message(holds)}`" if holds else "exists"
+    return CheckResult(1 if odd else 0, f"File `{_shorten_for_message(path)}` {odd or as_wanted}")
 
 
-def _shown(text: str) -> str:
+def _shorten_for_message(text: str) -> str:
     """The text on one line, and not so long that what was found is cut off behind it."""
     return shorten(" ".join(text.split()), 150)

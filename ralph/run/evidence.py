@@ -12,7 +12,7 @@ from ralph.plan import tasks
 from ralph.plan.tasks import Note, Task
 from ralph.run import criteria
 from ralph.run.context import Run
-from ralph.run.criteria import CheckResult, Criterion, Lacks, checks_of
+from ralph.run.criteria import CheckResult, Criterion, Lacks, checks_of_tasks
 from ralph.words import plural, timestamp
 
 
@@ -27,7 +27,7 @@ def run_check(run: Run, check: Criterion, lacks: Lacks, doing: str = "checking")
     return None if run.stop_if_interrupted() else ended
 
 
-def look_before(run: Run, checks: Iterable[Criterion], lacks: Lacks) -> dict[str, CheckResult] | None:
+def run_checks_before(run: Run, checks: Iterable[Criterion], lacks: Lacks) -> dict[str, CheckResult] | None:
     """What these checks say before anything is built, by their text; None when a signal ended them.
 
     Each is run once. One that may change something is not run, and says nothing.
@@ -72,7 +72,7 @@ def recheck(run: Run, text: bytes, lacks: Lacks) -> dict[str, str] | None:
     asked = dict[str, list[Task]]()
     for task in tasks.read_tasks(text):
         held_before = {one for each in (task, *task.subtasks) for one in each.note_values("held")}
-        for check in checks_of([task] if task.mark == "x" else ()):
+        for check in checks_of_tasks([task] if task.mark == "x" else ()):
             if check.fields and check.changes_nothing and check.text not in held_before:
                 asked.setdefault(check.text, []).append(task)
     broken = dict[str, str]()

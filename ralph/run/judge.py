@@ -62,23 +62,23 @@ class Iteration:
     """Set when no further iteration can help."""
 
     @property
-    def ticked(self) -> int:
+    def newly_ticked_count(self) -> int:
         """How many tasks more are ticked than before."""
         return self.after.ticked - self.before.ticked
 
     @property
-    def new(self) -> int:
+    def new_task_count(self) -> int:
         """How many tasks more there are than before."""
         return len(self.after.tasks) - len(self.before.tasks)
 
     @property
-    def listed(self) -> bool:
+    def has_list_progress(self) -> bool:
         """Whether a task was ticked or added; what is done may have been moved away from the list meanwhile."""
         before, after = ([*one.tasks, *one.elsewhere] for one in (self.before, self.after))
         ticked = {task.whole for task in after if task.mark == "x"} - {
             task.whole for task in before if task.mark == "x"
         }
-        added = self.new > 0 or bool(vanished_tasks(self.after, self.before))
+        added = self.new_task_count > 0 or bool(vanished_tasks(self.after, self.before))
         return added or any(task.whole in ticked for task in self.before.open)
 
 
@@ -89,7 +89,7 @@ def judge_iteration(iteration: Iteration, tally: Tally, settings: Settings) -> I
     outcome = iteration.turn.outcome
     after = iteration.after
     missing = vanished_tasks(iteration.before, after)
-    moved = iteration.listed or bool(iteration.changed)
+    moved = iteration.has_list_progress or bool(iteration.changed)
     again = outcome is Outcome.LIMIT and (settings.wait or iteration.turn.others)
     if outcome is Outcome.TROUBLE:
         again = moved or tally.waits_for is not outcome or tally.repeats < _TROUBLE_PAUSES
@@ -100,11 +100,11 @@ def judge_iteration(iteration: Iteration, tally: Tally, settings: Settings) -> I
         missing=missing,
         moved=moved,
         again=again,
-        failed=_failure(iteration, settings),
-        refused=_refusal(iteration, missing, has_moved=moved or tally.has_moved)
+        failed=_why_failed(iteration, settings),
+        refused=_why_claim_rejected(iteration, missing, has_moved=moved or tally.has_moved)
         if after.done and not settings.once
         else (),
-        ended=None if again else _ended(iteration, settings),
+        ended=None if again else _why_run_ends(iteration, settings),
     )
 
 
@@ -113,12 +113,12 @@ _CUT_SHORT = (*_WATCHDOG, Outcome.OUT_OF_TURNS, Outcome.OUT_OF_BUDGET, Outcome.C
 """Outcomes that do not count as failures when something was done before."""
 
 
-def _failure(iteration: Iteration, settings: Settings) -> str:
+def _why_failed(iteration: Iteration, settings: Settings) -> str:
     """Why it failed. One that was cut short did not where it did something; one that hangs always edits a little."""
     turn = iteration.turn
     if turn.outcome is Outcome.FAILED:
         return turn.why
-    if turn.outcome not in _CUT_SHORT or iteration.listed or iteration.commits.count:
+    if turn.outcome not in _CUT_SHORT or iteration.has_list_progress or iteration.commits.count:
         return ""
     if turn.outcome is Outcome.OUT_OF_BUDGET and settings.max_iteration_cost is None:
         return ""  # the start's money: the verdict knows
@@ -137,7 +137,7 @@ _ENDS = {
 _ENDS_ONCE = {Outcome.OUT_OF_BUDGET: Reason.LIMIT, Outcome.OUT_OF_TIME: Reason.LIMIT}
 
 
-def _ended(iteration: Iteration, settings: Settings) -> Stop | None:
+def _why_run_ends(iteration: Iteration, settings: Settings) -> Stop | None:
     turn = iteration.turn
     after = iteration.after
     reason = _ENDS.get(turn.outcome)
@@ -155,7 +155,7 @@ def _ended(iteration: Iteration, settings: Settings) -> Stop | None:
     return None
 
 
-def _refusal(iteration: Iteration, missing: tuple[Task, ...], *, has_moved: bool) -> tuple[str, ...]:
+def _why_claim_rejected(iteration: Iteration, missing: tuple[Task, ...], *, has_moved: bool) -> tuple[str, ...]:
     """Why a claim of done does not hold, in words that the next iteration can act on; empty when it holds."""
     turn = iteration.turn
     reasons = why_not_done(iteration.after)

@@ -9,7 +9,7 @@ from ralph.plan import progress
 from ralph.store import journal
 from ralph.store.notes import ModeChange
 from ralph.store.state import State
-from ralph.words import WRONG, join_names, one_line, plain, shorten
+from ralph.words import WRONG, join_names, one_line, shorten, without_control_codes
 
 _ITERATIONS = 3
 _MOST = 8_000
@@ -44,7 +44,7 @@ def prompt_memory(state: State, *, task: str = "", so_far: str = "") -> str:
     left = state.load_note(ModeChange)
     lines += [f"One was cut short before it was ready: {cut}"] if cut else []
     lines += [*(left.lines if left else ()), *([f"This run so far: {so_far}"] if so_far else [])]
-    return shorten(plain("\n".join(lines)), _MOST)
+    return shorten(without_control_codes("\n".join(lines)), _MOST)
 
 
 def last_handover(state: State, task: str) -> str:
@@ -55,7 +55,7 @@ def last_handover(state: State, task: str) -> str:
     return os.environ.get(HANDOVER, "")
 
 
-def keep_left(state: State, before: str, now: str, text: bytes) -> None:
+def record_mode_results(state: State, before: str, now: str, text: bytes) -> None:
     """Notes what the mode `before` left: the files of its iterations, and what the Notes say was decided."""
     found = journal.read(state.journal)
     began = max((at for at, one in enumerate(found) if one.event == "mode"), default=0)

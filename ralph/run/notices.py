@@ -40,20 +40,20 @@ def iteration_heading(run: Run) -> str:
     if run.earlier:
         at_most = f" ({run.current.number - run.earlier}{at_most} in this run)"
     task = f" · {run.current.task}" if run.current.task else ""
-    return f"{what} · iteration {run.current.number}{at_most} · {run.file.last.figures}{task}"
+    return f"{what} · iteration {run.current.number}{at_most} · {run.file.last.task_counts}{task}"
 
 
 def iteration_summary(run: Run, iteration: Iteration) -> str:
     """`#7 · 9/15 tasks (+1, 2 new) · 3 commits +212 −40 · 6m12s · $0.41`, and what was wrong."""  # noqa: RUF002
     turn, commits = iteration.turn, iteration.commits
-    changes = [f"{iteration.ticked:+d}"] if iteration.ticked else []
-    if iteration.new > 0:
-        changes.append(f"{iteration.new} new")
+    changes = [f"{iteration.newly_ticked_count:+d}"] if iteration.newly_ticked_count else []
+    if iteration.new_task_count > 0:
+        changes.append(f"{iteration.new_task_count} new")
     wrong = one_line(iteration.failed or turn.why, WRONG)
     parts = [
         f"#{run.current.number}",
         run.current.task,
-        iteration.after.figures + (f" ({', '.join(changes)})" if changes else ""),
+        iteration.after.task_counts + (f" ({', '.join(changes)})" if changes else ""),
         f"{plural(commits.count, 'commit')} +{commits.added} −{commits.removed}" if commits.count else "",  # noqa: RUF001 - a minus
         "waits to be merged" if iteration.is_queued else "merged" if iteration.is_merge and iteration.passed else "",
         format_duration(turn.took_s),
@@ -111,15 +111,15 @@ def last_line(run: Run, stop: Stop) -> str:
     what = stop.reason.label + f": {stop.why}" * bool(stop.why and stop.reason.code != 1)  # an error is on stderr
     move = stop.next_move(run.file.path.name)
     ends = f"to continue, {move}" if move else ""
-    if stop.reason is Reason.ONCE and run.settings.once and run.settings.following:
+    if stop.reason is Reason.ONCE and run.settings.once and run.settings.next_mode:
         what = f"{run.mode} ready in {run.file.path}"
-        ends = f"next: ralph {shlex.quote(run.start.asked.plan)} {run.settings.following}"
+        ends = f"next: ralph {shlex.quote(run.start.asked.plan)} {run.settings.next_mode}"
     return " · ".join(filter(None, [what, run_figures(run), ends]))
 
 
 def run_figures(run: Run) -> str:
     """Tasks, iterations, commits, time and cost of a run so far."""
-    tally, parts = run.tally, [run.file.last.figures]
+    tally, parts = run.tally, [run.file.last.task_counts]
     if tally.iterations > 1 or not run.settings.once:
         parts += [plural(tally.iterations, "iteration"), plural(tally.commits, "commit")]
     if run.file.last.done and run.settings.strict and not run.settings.evidence:

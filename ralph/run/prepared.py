@@ -17,27 +17,27 @@ from ralph.plan.progress import Progress
 from ralph.plan.prompt import Prompt, Value, available_modes, template_folders
 from ralph.run.verdict import Stop
 from ralph.settings import denied, sources
-from ralph.settings.options import Asked
-from ralph.settings.table import Given, Settings, agent_variable
+from ralph.settings.options import Invocation
+from ralph.settings.table import GivenSetting, Settings, agent_variable
 
 if TYPE_CHECKING:
     from ralph.agent.command import Agent
-    from ralph.plan.taskjson import Imported  # 10 ms that only plans in JSON pay
+    from ralph.plan.taskjson import ImportedTasks  # 10 ms that only plans in JSON pay
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PreparedStart:
     """What a start found: settings, texts and files, before anything is checked against the progress file."""
 
-    asked: Asked
+    asked: Invocation
     plan: Path
     """Absolute, links followed."""
     name: str
-    given: Sequence[Given]
+    given: Sequence[GivenSetting]
     """The settings given everywhere but in templates."""
     said_mode: str
     """The mode that the progress file named; empty where that was none."""
-    imported: "Imported | None"
+    imported: "ImportedTasks | None"
     """The tasks that the plan holds as JSON."""
     progress_path: Path
     rehearsal: bool
@@ -55,14 +55,14 @@ class PreparedStart:
 
         A role is over once its task is, or when it is another one's turn, and never after one iteration.
         """
-        settings, template, text = sources.of_mode(self.given, mode)
+        settings, template, text = sources.settings_of_mode(self.given, mode)
         settings.once &= not as_role
         if settings.mcp and not find_spec("mcp"):
             raise RalphError(f"{settings.given['mcp'].where}: needs the mcp package", fix="pip install 'mcp>=2'")
         return replace(self, mode=mode, is_role=as_role, settings=settings, template=template, template_text=text)
 
     @property
-    def strict(self) -> bool:
+    def is_strict_build(self) -> bool:
         """Whether ralph picks the tasks; a mode that is one iteration, such as plan, works on none."""
         return self.settings.strict and not self.settings.once
 
@@ -89,7 +89,7 @@ class PreparedStart:
         if not self.settings.mcp:
             return ""
         words = ["-P", "-m", "ralph", "mcp", str(self.plan), "--progress-file", str(self.progress_path.absolute())]
-        words += ["--propose"] if self.strict else []
+        words += ["--propose"] if self.is_strict_build else []
         return json.dumps({"mcpServers": {"ralph": {"command": sys.executable, "args": words, "alwaysLoad": True}}})
 
     def with_imported_tasks(self, text: bytes) -> bytes:
@@ -100,7 +100,7 @@ class PreparedStart:
 
     def missing_imports(self, text: bytes) -> list[RalphError]:
         """What a plan in JSON has that the progress file with this text lacks."""
-        message = self.imported and self.imported.left_out(text)
+        message = self.imported and self.imported.missing_from(text)
         return [RalphError(message)] if message else []
 
     def why_stuck(self, text: bytes) -> Stop | None:
@@ -109,7 +109,7 @@ class PreparedStart:
 
         return tasklist.stuck_stop(tasklist.validate_list(text, self.progress_path.name, self.settings))
 
-    def is_stale(self, now: Progress) -> bool:
+    def is_verified_stale(self, now: Progress) -> bool:
         """Whether something has changed since ralph checked all that is ticked."""
         from ralph.git.changes import Changes  # noqa: PLC0415 - only --strict on a finished plan pays
 

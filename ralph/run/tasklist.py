@@ -8,7 +8,7 @@ from ralph.errors import RalphError
 from ralph.plan import tasks
 from ralph.plan.prompt import Value
 from ralph.plan.tasks import Task, edits
-from ralph.run.criteria import checks_of
+from ralph.run.criteria import checks_of_tasks
 from ralph.run.verdict import Reason, Stop
 from ralph.settings.table import Settings
 from ralph.store.notes import UncommittedFiles
@@ -26,7 +26,7 @@ def validate_list(text: bytes, name: str, settings: Settings) -> Sequence[Task]:
     listed = tasks.read_tasks(edits.with_tidy_list(text))
     wrong = tasks.find_problems(listed)
     for task in listed:
-        for one in () if task.done else checks_of([task]):
+        for one in () if task.done else checks_of_tasks([task]):
             if not one.fields and settings.criteria == "strict":
                 wrong.append(f"line {task.number}: {one.text}: no machine can check this, and --criteria is strict")
             if "url" in one.fields and settings.base_url is None:
@@ -56,7 +56,7 @@ def touched_files(state: State, task_id: str) -> Sequence[str]:
 
 def prompt_values(task: Task, session: str, state: State) -> dict[str, Value]:
     """What a prompt may say of this task."""
-    asked = checks_of(task.chain)
+    asked = checks_of_tasks(task.chain)
     own = [message.partition(": ")[2] for message in task.note_values("role") if ": " in message]
     return {
         "TASK_ID": task.id,

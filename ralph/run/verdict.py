@@ -113,16 +113,16 @@ def stop_reason(now: Progress, tally: Tally, settings: Settings, elapsed_s: floa
     """Why to stop before the next iteration, or None to continue."""
     if now.blocked is not None:
         return Stop(Reason.BLOCKED, now.blocked or "RALPH_BLOCKED is in the progress file")
-    if now.done and not settings.once and _holds(now, settings):
+    if now.done and not settings.once and _is_done_verified(now, settings):
         return Stop(Reason.DONE)
     if settings.interactive:
         return Stop(Reason.TALK, "this mode is a conversation")
     if now.stop:
         return Stop(Reason.STOPPED, "RALPH_STOP is in the progress file")
-    return _breaker(tally, settings) or _bounds(now, tally, settings, elapsed_s)
+    return _breaker_tripped(tally, settings) or _limit_reached(now, tally, settings, elapsed_s)
 
 
-def _holds(now: Progress, settings: Settings) -> bool:
+def _is_done_verified(now: Progress, settings: Settings) -> bool:
     """Whether a RALPH_DONE that is there needs no further check."""
     if settings.strict and (now.open or (settings.evidence and not now.verified)):
         return False
@@ -133,13 +133,13 @@ def needs_final_check(now: Progress, settings: Settings) -> bool:
     """Whether a RALPH_DONE is there that must be checked before it counts; strict, whether nothing is open."""
     if settings.once or now.blocked is not None:
         return False
-    if now.done and _holds(now, settings):
+    if now.done and _is_done_verified(now, settings):
         return False
     return bool(now.tasks) and (now.done or not now.open) if settings.strict else now.done
 
 
-def _breaker(tally: Tally, settings: Settings) -> Stop | None:
-    stop = _failing(tally, settings)
+def _breaker_tripped(tally: Tally, settings: Settings) -> Stop | None:
+    stop = _failure_limit_reached(tally, settings)
     if tally.reds and (stop or tally.reds >= _RED_AT_MOST):
         how = one_line(tally.red_start, WRONG)
         why = f"verify was red before the first task ({how}) and no attempt has made it green"
@@ -147,20 +147,21 @@ def _breaker(tally: Tally, settings: Settings) -> Stop | None:
     return stop
 
 
-def _failing(tally: Tally, settings: Settings) -> Stop | None:
+def _failure_limit_reached(tally: Tally, settings: Settings) -> Stop | None:
     if _reached(tally.failures, settings.max_failures):
-        return Stop(Reason.FAILURES, f"{_row(tally.failures, 'iteration', ' failed')}: {tally.last_failure}")
+        return Stop(Reason.FAILURES, f"{_count_in_a_row(tally.failures, 'iteration', ' failed')}: {tally.last_failure}")
     if _reached(tally.refusals, settings.max_failures):
         return Stop(
-            Reason.REFUSED, f"done was claimed {_row(tally.refusals, 'time')} and does not hold: {tally.last_failure}"
+            Reason.REFUSED,
+            f"done was claimed {_count_in_a_row(tally.refusals, 'time')} and does not hold: {tally.last_failure}",
         )
     if _reached(tally.stalls, settings.max_stalls):
-        what = _row(tally.stalls, "iteration", " changed nothing")
+        what = _count_in_a_row(tally.stalls, "iteration", " changed nothing")
         return Stop(Reason.STALLED, f"{what}: no task ticked or added, no file but the progress file")
     return None
 
 
-def _row(count: int, thing: str, what: str = "") -> str:
+def _count_in_a_row(count: int, thing: str, what: str = "") -> str:
     return plural(count, thing) + what + " in a row" * (count > 1)
 
 
@@ -175,10 +176,10 @@ def tally_after_breaker(opened: str, settings: Settings) -> Tally:
     )
 
 
-def _bounds(now: Progress, tally: Tally, settings: Settings, elapsed_s: float) -> Stop | None:
+def _limit_reached(now: Progress, tally: Tally, settings: Settings, elapsed_s: float) -> Stop | None:
     if _reached(tally.iterations, settings.max_iterations):
         return Stop(Reason.LIMIT, f"max-iterations is {settings.max_iterations}")
-    for name, whose, most, spent in _money(now, tally, settings):
+    for name, whose, most, spent in _cost_limits(now, tally, settings):
         if most - spent < _NOTHING_USD:
             return Stop(Reason.LIMIT, f"{name} is {format_usd(most)}, and {whose} cost {format_usd(spent)} so far")
     if _reached(elapsed_s, settings.max_time):
@@ -190,7 +191,7 @@ def _reached(count: float, limit: float | None) -> bool:
     return limit is not None and count >= limit
 
 
-def _money(now: Progress, tally: Tally, settings: Settings) -> list[tuple[str, str, float, float]]:
+def _cost_limits(now: Progress, tally: Tally, settings: Settings) -> list[tuple[str, str, float, float]]:
     """Each bound in US dollars: its name, whose it is, how much that may cost, and what it cost."""
     bounds = []
     if settings.max_cost is not None:
@@ -202,7 +203,7 @@ def _money(now: Progress, tally: Tally, settings: Settings) -> list[tuple[str, s
 
 def left_usd(now: Progress, tally: Tally, settings: Settings) -> float | None:
     """What is left of the money of this run and of the plan."""
-    return min((most - spent for _, _, most, spent in _money(now, tally, settings)), default=None)
+    return min((most - spent for _, _, most, spent in _cost_limits(now, tally, settings)), default=None)
 
 
 def budget_usd(now: Progress, tally: Tally, settings: Settings) -> float | None:

@@ -7,8 +7,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from ralph.screen.text import LINE_LIMIT, can_move_cursor, clip, in_front, terminal_width, wrap
-from ralph.words import plain
+from ralph.screen.text import LINE_LIMIT, can_move_cursor, clip, is_foreground, terminal_width, wrap
+from ralph.words import without_control_codes
 
 _BYTES_KEPT = 16_000_000
 """So far a reader may be behind before lines are dropped; whoever reads at all never is."""
@@ -49,14 +49,14 @@ class Screen:
         """Starts the thread; what came before is printed now."""
         self._thread.start()
 
-    def agent(self, line: str) -> None:
+    def say_for_agent(self, line: str) -> None:
         """A line of the agent's."""
         if not self.quiet:
-            self._put(1, self._shown(line))
+            self._put(1, self._cut_long_line(line))
 
     def say(self, line: str) -> None:
         """A line of ralph's own."""
-        self._put(1, f"{self._bold}{self._in_rows(line, 1)}{self._off}")
+        self._put(1, f"{self._bold}{self._wrap_for_terminal(line, 1)}{self._off}")
 
     def remark(self, line: str) -> None:
         """A line of ralph's own that somebody who wants it quiet can do without."""
@@ -65,15 +65,15 @@ class Screen:
 
     def complain(self, line: str) -> None:
         """A line on standard error."""
-        self._put(self._errors, self._in_rows(line, 2))
+        self._put(self._errors, self._wrap_for_terminal(line, 2))
 
-    def _in_rows(self, line: str, fd: int) -> str:
+    def _wrap_for_terminal(self, line: str, fd: int) -> str:
         edge = terminal_width() if os.isatty(fd) else None
-        return "\n  ".join(wrap(self._shown(line), edge and edge - 2, joint=" · "))
+        return "\n  ".join(wrap(self._cut_long_line(line), edge and edge - 2, joint=" · "))
 
-    def _shown(self, line: str) -> str:
+    def _cut_long_line(self, line: str) -> str:
         whole = self.verbose or len(line) <= LINE_LIMIT
-        return plain(line) if whole else clip(line, LINE_LIMIT)
+        return without_control_codes(line) if whole else clip(line, LINE_LIMIT)
 
     def _put(self, fd: int, line: str) -> None:
         data = line.encode(sys.stdout.encoding, "ascii") + b"\n"
@@ -114,7 +114,7 @@ class Screen:
 
     def _status(self) -> str:
         """What is drawn of it: a row a line for certain, even where the terminal counts columns in another way."""
-        if self._closing.is_set() or not in_front():
+        if self._closing.is_set() or not is_foreground():
             return ""
         edge = terminal_width() or 80
         try:

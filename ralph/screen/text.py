@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
 
-from ralph.words import plain
+from ralph.words import without_control_codes
 
 LINE_LIMIT = 4_000
 """Columns of a line that are shown, unless all is wanted; the transcript has it all."""
@@ -41,7 +41,7 @@ def display_width(text: str) -> int:
     return len(text) if text.isascii() else sum(map(_columns, text))
 
 
-def _fitting(text: str, width: int) -> int:
+def _count_fitting(text: str, width: int) -> int:
     """How many of its characters fit into so many columns."""
     for at, letter in enumerate(text):
         width -= _columns(letter)
@@ -52,17 +52,17 @@ def _fitting(text: str, width: int) -> int:
 
 def clip(text: str, width: int) -> str:
     """The text as one row: all of it, or as much of its beginning as fits into so many columns, and `…`."""
-    row = plain(text.replace("\n", " ").replace("\t", " "))
-    return row if display_width(row) <= width else row[: _fitting(row, width - 1)] + "…"
+    row = without_control_codes(text.replace("\n", " ").replace("\t", " "))
+    return row if display_width(row) <= width else row[: _count_fitting(row, width - 1)] + "…"
 
 
 def wrap(text: str, width: int | None, joint: str = " ") -> Iterator[str]:
     """Its lines, as rows of so many columns where there is an edge: cut behind a joint, or else at a blank."""
     edge = max(width or sys.maxsize, _NARROWEST)
-    for line in plain(text).expandtabs(4).split("\n"):
+    for line in without_control_codes(text).expandtabs(4).split("\n"):
         at = 0
         while display_width(piece := line[at : at + 4 * edge]) > edge:
-            fits = _fitting(piece, edge)
+            fits = _count_fitting(piece, edge)
             blank = piece.rfind(joint, 0, fits + 2 - len(joint)) + len(joint) - 1
             blank = blank if blank >= len(joint) else piece.rfind(" ", 0, fits + 1)
             cut = blank if piece[: max(blank, 0)].strip() else fits
@@ -88,7 +88,7 @@ def terminal_width() -> int | None:
     return None
 
 
-def in_front() -> bool:
+def is_foreground() -> bool:
     """Whether what is typed at the terminal that is stdout comes to this process; a job in the background shares it."""
     try:
         return os.tcgetpgrp(1) == os.getpgrp()

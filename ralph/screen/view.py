@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ralph.agent.dialects import Event
 from ralph.agent.stream import Stream, content_blocks
-from ralph.agent.turn import said_of_work
+from ralph.agent.turn import without_signals
 from ralph.screen.text import clip, terminal_width, wrap
-from ralph.words import WRONG, join_names, one_line, plain, plural
+from ralph.words import WRONG, join_names, one_line, plural, without_control_codes
 
 _PIPED = 160
 """Columns of a tool call's line where no terminal says how many there are."""
@@ -31,7 +31,7 @@ class View:
 
     def __init__(self, say: Callable[[str], None], *, whole: bool = False) -> None:
         self._say = say
-        self._whole = whole
+        self._all_lines = whole
         self._here = os.getcwd() + "/"  # noqa: PTH109 - a string is what is compared
         self._account = self._shown_account = ""
         self._windows = dict[str, int]()
@@ -59,11 +59,11 @@ class View:
                 self._say(indent + self._account)
         if kind in ("assistant", "user"):
             running = next(reversed(self._stream.running.values()), None)
-            self.doing = self._call(running) if running else "thinking"
+            self.doing = self._describe_tool_call(running) if running else "thinking"
             indent += _INDENT * bool(event.get("parent_tool_use_id"))
-            lines = self._message(event, len(indent))
+            lines = self._message_lines(event, len(indent))
         elif kind == "system":
-            lines = self._system(event)
+            lines = self._system_lines(event)
         elif kind == "result":
             self.doing = "leaving"
             context = self._stream.so_far.context
@@ -73,8 +73,8 @@ class View:
 
     def show_prompt(self, prompt: str) -> None:
         """What the agent is asked; shown only where all is."""
-        if self._whole:
-            for line in _all_of("»", prompt):
+        if self._all_lines:
+            for line in _prefix_lines("»", prompt):
                 self._say(_MARGIN + line)
 
     def tell(self, line: str) -> None:
@@ -90,30 +90,32 @@ class View:
         stream = self._stream
         names = [name.removeprefix(self._here) for name in changed or stream.edited]
         left = {
-            "it was in": join_names([self._call(block) for block in stream.running.values()], 3),
+            "it was in": join_names([self._describe_tool_call(block) for block in stream.running.values()], 3),
             "files it had changed, which may be gone since": join_names(names, 10),
             "its last words": stream.words.strip(),
         }
-        new = {what: said_of_work(plain(text)) for what, text in left.items() if text not in why}
+        new = {what: without_signals(without_control_codes(text)) for what, text in left.items() if text not in why}
         phrases = [f"{what}: {one_line(text, 400)}" for what, text in new.items()]
-        return " ".join("; ".join([one_line(said_of_work(why), WRONG), *phrases]).split()[:_HANDED]) if phrases else ""
+        return (
+            " ".join("; ".join([one_line(without_signals(why), WRONG), *phrases]).split()[:_HANDED]) if phrases else ""
+        )
 
-    def _message(self, event: Event, indent: int) -> Iterator[str]:
+    def _message_lines(self, event: Event, indent: int) -> Iterator[str]:
         """Speech, a call, or its result: wrapped words, and a row for all else; or the whole."""
         edge = terminal_width()
         room = edge and edge - indent
         for block in content_blocks(event):
             kind, text = block.get("type"), str(block.get("text", "")).rstrip("\n")
             if kind == "text" and event["type"] == "assistant":
-                yield from wrap(text, None if self._whole else room)
-            elif self._whole:
-                yield from _whole(block)
+                yield from wrap(text, None if self._all_lines else room)
+            elif self._all_lines:
+                yield from _all_lines(block)
             elif kind == "tool_use":
-                yield clip("▸ " + self._call(block), room or _PIPED)
-            elif kind == "tool_result" and (outcome := _outcome(block)):
+                yield clip("▸ " + self._describe_tool_call(block), room or _PIPED)
+            elif kind == "tool_result" and (outcome := _tool_outcome(block)):
                 yield clip(outcome, room or _PIPED)
 
-    def _call(self, block: Event) -> str:
+    def _describe_tool_call(self, block: Event) -> str:
         """`Bash pytest -q`: the tool, and the first line of what it is for; paths are shown from here."""
         given = block.get("input")
         arguments = given if isinstance(given, dict) else {}
@@ -130,7 +132,7 @@ class View:
             account += f" · the API key in {turn.pays} pays" if turn.pays else " · your login pays"
         self._account = account or self._account
 
-    def _system(self, event: Event) -> Iterator[str]:
+    def _system_lines(self, event: Event) -> Iterator[str]:
         kind = event.get("subtype")
         if kind == "api_retry":
             error = (
@@ -145,7 +147,7 @@ class View:
             yield f"… {event.get('content') or kind.replace('_', ' ')}"
 
 
-def _flat(block: Event) -> str:
+def _tool_answer_text(block: Event) -> str:
     """What a tool has answered."""
     content = block.get("content")
     if isinstance(content, list):
@@ -153,27 +155,27 @@ def _flat(block: Event) -> str:
     return content if isinstance(content, str) else ""
 
 
-def _whole(block: Event) -> Iterable[str]:
+def _all_lines(block: Event) -> Iterable[str]:
     """All of a call, of its result, or of a thought."""
     kind = block.get("type")
     if kind == "tool_use":
-        return _all_of("▸", f"{block.get('name')} {json.dumps(block.get('input'), ensure_ascii=False)}")
+        return _prefix_lines("▸", f"{block.get('name')} {json.dumps(block.get('input'), ensure_ascii=False)}")
     if kind == "tool_result":
-        return _all_of("✗" if block.get("is_error") else "⎿", _flat(block))
-    return _all_of("✻", str(block.get("thinking"))) if kind == "thinking" else ()
+        return _prefix_lines("✗" if block.get("is_error") else "⎿", _tool_answer_text(block))
+    return _prefix_lines("✻", str(block.get("thinking"))) if kind == "thinking" else ()
 
 
-def _all_of(sign: str, text: str) -> Iterator[str]:
+def _prefix_lines(sign: str, text: str) -> Iterator[str]:
     """All lines of a text, the sign before the first."""
     for line in text.rstrip("\n").split("\n"):
         yield f"{sign} {line}"
         sign = " "
 
 
-def _outcome(block: Event) -> str:
+def _tool_outcome(block: Event) -> str:
     """The result of a call in one line, with ✗ when it failed; empty when it says nothing new."""
     tool = block.get("call", {}).get("name")
-    text = re.sub("</?tool_use_error>", "", _flat(block))
+    text = re.sub("</?tool_use_error>", "", _tool_answer_text(block))
     lines = [line.strip("= ") for line in text.splitlines() if any(map(str.isalnum, line))] or [""]
     if block.get("is_error"):
         return f"✗ {lines[0]}" + f": {lines[-1]}" * (len(lines) > 1)

@@ -9,7 +9,7 @@ import click
 
 from ralph.errors import RalphError, did_you_mean
 from ralph.plan import prompt
-from ralph.settings.table import OF_MODES, ON_COMMAND_LINE, SUBJECTS, Given, Setting, Source, agent_variable
+from ralph.settings.table import OF_MODES, ON_COMMAND_LINE, SUBJECTS, GivenSetting, Setting, Source, agent_variable
 
 if TYPE_CHECKING:
     from ralph.process.pace import Pace
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 FILE = click.Path(readable=False)
 
 
-class Asked(NamedTuple):
+class Invocation(NamedTuple):
     """A command line, taken apart."""
 
     plan: str
     mode: str
     """Empty where none is named; `all` goes from mode to mode."""
-    given: Sequence[Given]
+    given: Sequence[GivenSetting]
     agent_arguments: Sequence[str]
     pace: "Pace | None"
     """Another one is for who has less time."""
@@ -37,16 +37,16 @@ class Asked(NamedTuple):
     as_json: bool = False
 
 
-def _modes() -> list[str]:
+def _mode_names() -> list[str]:
     return [*prompt.available_modes(prompt.template_folders(None)), "all"]
 
 
-def _offered(context: click.Context, argument: click.Parameter, typed: str) -> list[Any]:
+def _complete_word(context: click.Context, argument: click.Parameter, typed: str) -> list[Any]:
     """What Tab offers: a plan, then a mode."""
     words = context.params["words"]
     if not words:
         return FILE.shell_complete(context, argument, typed)
-    return [mode for mode in _modes() if mode.startswith(typed)] if not words[1:] else []
+    return [mode for mode in _mode_names() if mode.startswith(typed)] if not words[1:] else []
 
 
 def _option(setting: Setting) -> click.Option:
@@ -79,14 +79,14 @@ class Verb(click.Command):
 
 _FIELDS = {setting.field for setting in ON_COMMAND_LINE}
 OF_A_RUN = (
-    click.Argument(["words"], nargs=-1, metavar="[PLAN] [MODE] [MAX_ITERATIONS]", shell_complete=_offered),
+    click.Argument(["words"], nargs=-1, metavar="[PLAN] [MODE] [MAX_ITERATIONS]", shell_complete=_complete_word),
     click.Option(["--requirements"], type=FILE, hidden=True),  # the plan, as ralph1 has it
     *map(_option, ON_COMMAND_LINE),
 )
 """Plan, mode and number, and an option for each setting."""
 
 
-def asked(message: dict[str, Any], rest: Sequence[str], pace: "Pace | None") -> Asked:
+def parse_invocation(message: dict[str, Any], rest: Sequence[str], pace: "Pace | None") -> Invocation:
     """What these words and options ask for; `rest` is for the agent."""
     requirements = message.pop("requirements")
     words = [word for word in (requirements, *message.pop("words")) if word]
@@ -97,31 +97,32 @@ def asked(message: dict[str, Any], rest: Sequence[str], pace: "Pace | None") -> 
     plan, mode, number = [*words, "", "", ""][:3]
     if number:
         message["max_iterations"] = number
-    given = list[Given]()
+    given = list[GivenSetting]()
     if requirements and message["strict"] is not False:  # that is what ralph1 does
         implied = {"RALPH_STRICT": "true", "RALPH_ON_FAILURE": "restore"}
-        given += [Given(*one, Source.PLAN, "--requirements") for one in implied.items()]
-    given += [Given("RALPH_VALIDATE_EVERY", "5", Source.TEMPLATE, "all")] if mode == "all" else []
+        given += [GivenSetting(*one, Source.PLAN, "--requirements") for one in implied.items()]
+    given += [GivenSetting("RALPH_VALIDATE_EVERY", "5", Source.TEMPLATE, "all")] if mode == "all" else []
     for setting in ON_COMMAND_LINE:
         text = message.pop(setting.field)
         if setting.metavar == OF_MODES:
             named = [one.partition("=") for one in text]
             given += [
-                Given(agent_variable(mode), agent, Source.COMMAND_LINE, "--agent-for") for mode, _, agent in named
+                GivenSetting(agent_variable(mode), agent, Source.COMMAND_LINE, "--agent-for")
+                for mode, _, agent in named
             ]
             continue
         if setting.many:  # a pattern is one word here, whatever is in it
             text = " ".join(map(shlex.quote, text) if setting.metavar == "GLOB" else text) or None
         if text is not None:
             where = f"--{'no-' * (text is False)}{setting.name}"
-            given.append(Given(setting.variable, str(text), Source.COMMAND_LINE, where))
-    return Asked(plan, mode, given, rest, pace, bool(requirements), **message)
+            given.append(GivenSetting(setting.variable, str(text), Source.COMMAND_LINE, where))
+    return Invocation(plan, mode, given, rest, pace, bool(requirements), **message)
 
 
 def suggest_command(plan: str, mode: str) -> str:
     """What was likely meant if the first word is not a plan: a verb, a plan, or a mode before its plan."""
     second = shlex.quote(mode) if mode else ""
-    known = {one: f"ralph {second or 'PLAN'} {one}" for one in _modes()}
+    known = {one: f"ralph {second or 'PLAN'} {one}" for one in _mode_names()}
     root: Any = click.get_current_context().find_root().command
     words = (*root.commands, *map(str, Path().glob("*.md")))
     known |= {word: f"ralph {shlex.quote(word)} {second}".rstrip() for word in words}

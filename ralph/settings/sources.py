@@ -11,7 +11,7 @@ from ralph import files
 from ralph.errors import RalphError
 from ralph.plan import prompt
 from ralph.plan.progress.reading import read_lines_and_fences
-from ralph.settings.table import AGENT_OF, BY_VARIABLE, Given, Settings, Source, agent_variable, resolve_settings
+from ralph.settings.table import AGENT_OF, BY_VARIABLE, GivenSetting, Settings, Source, agent_variable, resolve_settings
 
 _DIRECTIVE = re.compile(r"[ ]{0,3}(?!RALPH_(?:DONE|STOP|BLOCKED):)(RALPH_[A-Z0-9_]+):(.*)")
 
@@ -27,14 +27,14 @@ def home_file() -> Path:
     return Path.home() / ".ralph.env"
 
 
-def in_file(path: Path, source: Source) -> Iterator[Given]:
+def read_env_file(path: Path, source: Source) -> Iterator[GivenSetting]:
     """The RALPH_ names that an env file sets, and its lines that set nothing at all."""
     try:
         text = path.read_text(encoding="utf-8-sig", errors="surrogateescape")
     except FileNotFoundError:
         return
     except OSError as error:
-        yield Given("", f"{path}: cannot be read: {error.strerror}", source, str(path))
+        yield GivenSetting("", f"{path}: cannot be read: {error.strerror}", source, str(path))
         return
     from dotenv.parser import parse_stream  # noqa: PLC0415 - 20 ms that a start without env files need not pay
 
@@ -43,26 +43,26 @@ def in_file(path: Path, source: Source) -> Iterator[Given]:
         blank_lines = len(original) - len(original.lstrip("\n"))
         where = f"{path}:{one.original.line + blank_lines}"
         if one.error:
-            yield Given("", f'{where}: not NAME="value" (a quote left open?)', source, where)
+            yield GivenSetting("", f'{where}: not NAME="value" (a quote left open?)', source, where)
         elif one.key and one.key.startswith("RALPH_") and one.value is not None:
-            yield Given(one.key, one.value, source, where)
+            yield GivenSetting(one.key, one.value, source, where)
 
 
-def of_plan(text: bytes, name: str) -> Iterator[Given]:
+def read_plan_settings(text: bytes, name: str) -> Iterator[GivenSetting]:
     """The directives of a plan: lines of their own, outside of code fences; a task list in JSON wants to be strict."""
     if name.endswith(".json"):
-        yield Given("RALPH_STRICT", "true", Source.PLAN, name)
+        yield GivenSetting("RALPH_STRICT", "true", Source.PLAN, name)
     for line in read_lines_and_fences(text).lines:
         number = text.count(b"\n", 0, line.start) + 1
         where = f"{name}:{number}"
         found = _DIRECTIVE.fullmatch(line.body.decode(errors="replace"))
         if found:
-            yield Given(found[1], found[2], Source.PLAN, where)
+            yield GivenSetting(found[1], found[2], Source.PLAN, where)
         elif line.body.strip() == b"DO_NOT_COMMIT":
-            yield Given("RALPH_AUTO_COMMIT", "false", Source.DO_NOT_COMMIT, where)
+            yield GivenSetting("RALPH_AUTO_COMMIT", "false", Source.DO_NOT_COMMIT, where)
 
 
-def of_template(text: str, path: Path) -> Iterator[Given]:
+def read_template_settings(text: str, path: Path) -> Iterator[GivenSetting]:
     """The directives in a template's leading `{# … #}` comment."""
     comment = prompt.LEADING_COMMENT.match(text)
     lines = text[: comment.end(1)].splitlines() if comment else []
@@ -70,22 +70,22 @@ def of_template(text: str, path: Path) -> Iterator[Given]:
         found = _DIRECTIVE.fullmatch(line.strip().removeprefix("{#").strip())
         if not found or (found[1] == "RALPH_ONLY" and "RALPH_REHEARSAL" in os.environ):
             continue  # a fake agent does not know where it may write
-        yield Given(found[1], found[2], Source.TEMPLATE, f"{path}:{number}")
+        yield GivenSetting(found[1], found[2], Source.TEMPLATE, f"{path}:{number}")
 
 
-def collect_settings(plan: Path, given: Iterable[Given] = ()) -> list[Given]:
+def collect_settings(plan: Path, given: Iterable[GivenSetting] = ()) -> list[GivenSetting]:
     """All that is given except in templates, which each mode has its own of; `given` is what the command line says."""
-    message = [*given, *of_plan(files.read_or_empty(plan), plan.name)]
+    message = [*given, *read_plan_settings(files.read_or_empty(plan), plan.name)]
     for name, text in os.environ.items():
         is_near = name.startswith("RALPH_") and difflib.get_close_matches(name[6:], _NAMES, n=1, cutoff=_NEAR)
         if name in BY_VARIABLE or is_near or name.startswith(AGENT_OF):  # any other name there is nobody's business
-            message.append(Given(name, text, Source.ENVIRONMENT, "environment"))
-    in_files = list(in_file(Path(".ralph.env"), Source.PROJECT_FILE))
-    in_files += in_file(home_file(), Source.HOME_FILE)
+            message.append(GivenSetting(name, text, Source.ENVIRONMENT, "environment"))
+    in_files = list(read_env_file(Path(".ralph.env"), Source.PROJECT_FILE))
+    in_files += read_env_file(home_file(), Source.HOME_FILE)
     return [*message, *reversed(in_files)]  # of a name that one of them sets twice the last counts
 
 
-def of_mode(given: Sequence[Given], mode: str) -> tuple[Settings, Path, str]:
+def settings_of_mode(given: Sequence[GivenSetting], mode: str) -> tuple[Settings, Path, str]:
     """The settings of a mode, and its template: path and text. Raises RalphError with all problems."""
     template, text = Path(), ""
     names = list[str]()
@@ -100,8 +100,8 @@ def of_mode(given: Sequence[Given], mode: str) -> tuple[Settings, Path, str]:
         name = "task" if known.strict and mode == "build" else mode
         template, text = prompt.find_template(name, places)
     except RalphError as error:
-        given = [*given, Given("", error.message, Source.TEMPLATE, "")]
-    given = [*given, *of_template(text, template)]
+        given = [*given, GivenSetting("", error.message, Source.TEMPLATE, "")]
+    given = [*given, *read_template_settings(text, template)]
     if any(one.variable not in {*BY_VARIABLE, *names} for one in given):
         from ralph.notify import channels  # noqa: PLC0415 - 20 ms that a start on a finished plan need not pay
 
@@ -112,17 +112,17 @@ def of_mode(given: Sequence[Given], mode: str) -> tuple[Settings, Path, str]:
     return settings, template, text
 
 
-def settings_everywhere(plan: Path, given: Iterable[Given] = (), mode: str = "") -> Settings:
+def settings_everywhere(plan: Path, given: Iterable[GivenSetting] = (), mode: str = "") -> Settings:
     """The settings of a mode, whatever the progress file says. Raises RalphError with all problems."""
-    return of_mode(collect_settings(plan, given), "build" if mode in ("", "all") else mode)[0]
+    return settings_of_mode(collect_settings(plan, given), "build" if mode in ("", "all") else mode)[0]
 
 
-def single_setting(given: Iterable[Given], *variables: str) -> Settings:
+def single_setting(given: Iterable[GivenSetting], *variables: str) -> Settings:
     """What is given for these settings, whatever is wrong with others."""
     return resolve_settings([one for one in given if one.variable in variables])
 
 
 def channel_values() -> Mapping[str, str]:
     """What the channels may know: RALPH_ names of `~/.ralph.env`, and stronger, of the environment."""
-    values = {one.variable: one.text for one in in_file(home_file(), Source.HOME_FILE)}
+    values = {one.variable: one.text for one in read_env_file(home_file(), Source.HOME_FILE)}
     return values | {name: text.strip() for name, text in os.environ.items() if name.startswith("RALPH_")}

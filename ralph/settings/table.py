@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ralph.errors import RalphError, did_you_mean
 from ralph.settings import denied, values
-from ralph.settings.values import limit
+from ralph.settings.values import or_unlimited
 
 
 class Source(IntEnum):
@@ -38,7 +38,7 @@ _BELONGS = {
 }
 
 
-class Given(NamedTuple):
+class GivenSetting(NamedTuple):
     """A setting as somebody wrote it; `where` is for messages: `feature.md:12`, `--delay`.
 
     An empty variable is not a setting: the text says what is wrong there.
@@ -91,17 +91,17 @@ def _row(metavar: str, meaning: str, default: str = "", parse: Any = values.some
 
 def _word(words: str, meaning: str, default: str = "", **more: Any) -> Any:
     """One of these words, which are parted by bars."""
-    return _row(words, meaning, default, values.one_of(words), **more)
+    return _row(words, meaning, default, values.parse_one_of(words), **more)
 
 
 _flag = partial(_row, "", parse=values.truth)
-_command = partial(_row, "COMMAND", parse=values.words, sources=PRIVATE)
-_count = partial(_row, "N", parse=limit(values.count))
+_command = partial(_row, "COMMAND", parse=values.parse_words, sources=PRIVATE)
+_count = partial(_row, "N", parse=or_unlimited(values.count))
 _list = partial(_row, "NAMES", parse=values.names, many=True)
 _path = partial(_row, parse=values.path, sources=_BEFORE_TEMPLATE)
-_time = partial(_row, "TIME", parse=limit(values.bound))
+_time = partial(_row, "TIME", parse=or_unlimited(values.bound))
 _url = partial(_row, "URL", parse=values.address)
-_usd = partial(_row, "USD", default="unlimited", parse=limit(values.usd))
+_usd = partial(_row, "USD", default="unlimited", parse=or_unlimited(values.usd))
 
 
 class Settings:
@@ -123,7 +123,10 @@ class Settings:
     idle_timeout: float | None = _time("silence after which ralph kills the agent", "30m")
     iteration_timeout: float | None = _time("time that one iteration may take", "off")
     max_context: float | None = _row(
-        "PERCENT", "part of the model's context after which an iteration starts fresh", "off", limit(values.percent)
+        "PERCENT",
+        "part of the model's context after which an iteration starts fresh",
+        "off",
+        or_unlimited(values.percent),
     )
     wait: bool = _flag("wait for the end of a reached usage limit, or stop with exit 3", "true")
     verify: str | None = _row(
@@ -157,7 +160,7 @@ class Settings:
     )
     setup: str | None = _row("COMMAND", "shell command that makes a clone ready, such as 'npm ci'", needs="jobs")
     setup_copy: tuple[str, ...] = _list(
-        "ignored files that a clone needs, such as .env; may be repeated", parse=values.words, needs="jobs"
+        "ignored files that a clone needs, such as .env; may be repeated", parse=values.parse_words, needs="jobs"
     )
     allow_dirty: bool = _flag("begin though tracked files have changes that are not committed", "false", needs="jobs")
     keep_clones: bool = _flag("leave the clones there, for looking", "false", needs="jobs")
@@ -172,12 +175,12 @@ class Settings:
     only: tuple[tuple[str, ...], ...] = _row(
         "GLOB",
         "files that an iteration may change, such as 'tests/**'; may be repeated; none = only the progress file",
-        parse=values.group(values.patterns),
+        parse=values.as_group(values.parse_patterns),
         many=True,
     )
     """Groups of patterns: a file that may change matches one of each group, so none matches an empty group."""
     tools: tuple[tuple[str, ...], ...] = _list(
-        "the tools that the agent has, such as Read,Grep; none = no tool", parse=values.group(values.names)
+        "the tools that the agent has, such as Read,Grep; none = no tool", parse=values.as_group(values.names)
     )
     """Groups, too: it has the tools that are in each."""
     deny: tuple[str, ...] = _list(
@@ -205,14 +208,16 @@ class Settings:
         "none|low|medium|high|xhigh|max", "how hard the agent thinks", alias="reasoning", modes_own=True
     )
     max_turns: int | None = _row("N", "turns of the agent in one iteration", parse=values.count)
-    prompts: Path | None = _path("DIR", "a folder of PROMPT_<mode>.md files, looked in first", parse=values.folder)
+    prompts: Path | None = _path(
+        "DIR", "a folder of PROMPT_<mode>.md files, looked in first", parse=values.parse_folder
+    )
     progress_file: Path | None = _path("FILE", "the file that holds the state, if not <plan>_PROGRESS.md")
     once: bool = _flag("one iteration that changes nothing but the progress file", "false", sources=_OF_TEMPLATES)
     then: tuple[str, ...] = _list("the mode that follows, and others that may", sources=_OF_TEMPLATES)
     interactive: bool = _flag("you talk to the agent, on a terminal", "false", sources=_OF_TEMPLATES)
 
     def __init__(self, **found: Any) -> None:
-        self.given = dict[str, Given]()
+        self.given = dict[str, GivenSetting]()
         """Who set it, for each field that somebody set."""
         self.has_own_agent = False
         """The mode's agent is not the one for all."""
@@ -223,7 +228,7 @@ class Settings:
             setattr(self, one.field, found.get(one.field, default))
 
     @property
-    def following(self) -> str:
+    def next_mode(self) -> str:
         """The mode that the template names first as what follows; empty where it names none."""
         return next((mode for mode in self.then if mode != "done"), "")
 
@@ -254,16 +259,16 @@ def agent_variable(mode: str) -> str:
     return AGENT_OF + mode.upper().replace("-", "_")
 
 
-def resolve_settings(given: Iterable[Given], also_known: Sequence[str] = ()) -> Settings:
+def resolve_settings(given: Iterable[GivenSetting], also_known: Sequence[str] = ()) -> Settings:
     """The settings of this run: of each the strongest source wins, and within one the first that is given.
 
     Raises RalphError with everything that is wrong: unknown names, malformed values, places that may not set what they
     set. `also_known` are the names that channels read.
     """
     problems, settings = list[RalphError](), Settings()
-    for one in _of_each_place(given):
+    for one in _strongest_first(given):
         try:
-            _take(one, settings, also_known)
+            _apply_setting(one, settings, also_known)
         except RalphError as problem:
             is_of_a_mode = one.source is Source.ENVIRONMENT and one.variable.startswith(AGENT_OF)  # of another project
             (settings.remarks if is_of_a_mode else problems).append(problem)
@@ -293,9 +298,9 @@ def _without_effect(settings: Settings) -> list[RalphError]:
     return problems
 
 
-def _of_each_place(given: Iterable[Given]) -> Iterable[Given]:
+def _strongest_first(given: Iterable[GivenSetting]) -> Iterable[GivenSetting]:
     """What each place says of a setting, the strongest first; a list that is there in several lines is one."""
-    message = dict[tuple[str, Source], Given]()
+    message = dict[tuple[str, Source], GivenSetting]()
     for one in sorted(given, key=lambda one: one.source):
         key = one.variable or one.text, one.source
         first, setting = message.setdefault(key, one), BY_VARIABLE.get(one.variable)
@@ -304,7 +309,7 @@ def _of_each_place(given: Iterable[Given]) -> Iterable[Given]:
     return message.values()
 
 
-def _take(one: Given, settings: Settings, also_known: Sequence[str]) -> None:
+def _apply_setting(one: GivenSetting, settings: Settings, also_known: Sequence[str]) -> None:
     """Sets it, unless a stronger place did. Raises RalphError where its name, its place or its text is wrong."""
     if not one.variable:
         raise RalphError(one.text)

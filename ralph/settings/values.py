@@ -10,7 +10,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def limit(read: Callable[[str], T]) -> Callable[[str], T | None]:
+def or_unlimited(read: Callable[[str], T]) -> Callable[[str], T | None]:
     """The reader that takes "off" and "unlimited" for None."""
 
     def parse(text: str) -> T | None:
@@ -22,7 +22,7 @@ def limit(read: Callable[[str], T]) -> Callable[[str], T | None]:
     return parse
 
 
-def matching(form: str, meaning: Callable[[re.Match[str]], T | None], allowed: str) -> Callable[[str], T]:
+def parse_matching(form: str, meaning: Callable[[re.Match[str]], T | None], allowed: str) -> Callable[[str], T]:
     """What a text of this form means; one that means nothing, not even zero, is refused too."""
 
     def parse(text: str) -> T:
@@ -35,10 +35,10 @@ def matching(form: str, meaning: Callable[[re.Match[str]], T | None], allowed: s
     return parse
 
 
-def one_of(words: str) -> Callable[[str], str]:
+def parse_one_of(words: str) -> Callable[[str], str]:
     """Reads one of these words, which are parted by bars; `med` is ralph1's for medium."""
     form = words.replace("medium", "medium|med")
-    return matching(form, lambda found: re.sub("^med$", "medium", found[0].lower()), words.replace("|", " or "))
+    return parse_matching(form, lambda found: re.sub("^med$", "medium", found[0].lower()), words.replace("|", " or "))
 
 
 def _seconds(found: re.Match[str]) -> float:
@@ -57,25 +57,29 @@ def _at_home(found: re.Match[str]) -> Path:
 _PATTERN = r"(?!/|(?:.*/)?\.\.(?:/|$))(?:\./)?(.+)"
 _NAME = r"(?:[^\s,()]|\((?:[^()]|\([^()]*\))*\))+"
 """Of a tool, with what it is limited to: in parentheses nothing separates."""
-some = matching(r"(?s:.+)", lambda found: found[0], "something")
-count = matching(r"\d{1,9}", lambda found: int(found[0]) or None, "a whole number from 1")
-duration = matching(_DURATION, _seconds, "a time such as 2s, 90m, 4h or 1h30m")
-bound = matching(_DURATION, lambda found: _seconds(found) or None, "a time such as 90m, 4h or 1h30m")
-usd = matching(r"\$?(\d{1,7}(?:\.\d{1,4})?)", lambda found: float(found[1]) or None, "US dollars such as 5 or 2.50")
-percent = matching(r"(\d{1,2})%", lambda found: int(found[1]) / 100 or None, "a part of the context such as 60%")
-truth = matching(r"(true|yes|on|1)|false|no|off|0", lambda found: bool(found[1]), "true or false")
-ladder = matching("[^,]+(?:,[^,]+)*", lambda found: tuple(map(str.strip, found[0].split(","))), "models as haiku,opus")
-address = matching(r"\w+://[^\s/]+\S*", lambda found: found[0], "an address such as https://…")
-path = matching(r"(?s:.+)", _at_home, "a path")
-jsonl = matching(r"(?s:.+\.jsonl)", _at_home, "a file of its own such as attempts.jsonl")
-_pattern = matching(_PATTERN, lambda found: found[1], "a pattern of files in the project such as 'tests/**'")
-names = matching(
+some = parse_matching(r"(?s:.+)", lambda found: found[0], "something")
+count = parse_matching(r"\d{1,9}", lambda found: int(found[0]) or None, "a whole number from 1")
+duration = parse_matching(_DURATION, _seconds, "a time such as 2s, 90m, 4h or 1h30m")
+bound = parse_matching(_DURATION, lambda found: _seconds(found) or None, "a time such as 90m, 4h or 1h30m")
+usd = parse_matching(
+    r"\$?(\d{1,7}(?:\.\d{1,4})?)", lambda found: float(found[1]) or None, "US dollars such as 5 or 2.50"
+)
+percent = parse_matching(r"(\d{1,2})%", lambda found: int(found[1]) / 100 or None, "a part of the context such as 60%")
+truth = parse_matching(r"(true|yes|on|1)|false|no|off|0", lambda found: bool(found[1]), "true or false")
+ladder = parse_matching(
+    "[^,]+(?:,[^,]+)*", lambda found: tuple(map(str.strip, found[0].split(","))), "models as haiku,opus"
+)
+address = parse_matching(r"\w+://[^\s/]+\S*", lambda found: found[0], "an address such as https://…")
+path = parse_matching(r"(?s:.+)", _at_home, "a path")
+jsonl = parse_matching(r"(?s:.+\.jsonl)", _at_home, "a file of its own such as attempts.jsonl")
+_pattern = parse_matching(_PATTERN, lambda found: found[1], "a pattern of files in the project such as 'tests/**'")
+names = parse_matching(
     rf"{_NAME}(?:[\s,]+{_NAME})*", lambda found: tuple(re.findall(_NAME, found[0])), "names such as Read, Bash(ls:*)"
 )
 """Parted by commas and blanks."""
 
 
-def folder(text: str) -> Path:
+def parse_folder(text: str) -> Path:
     """The path of a folder that is there."""
     found = path(text)
     if not found.is_dir():
@@ -83,17 +87,17 @@ def folder(text: str) -> Path:
     return found
 
 
-def words(text: str) -> tuple[str, ...]:
+def parse_words(text: str) -> tuple[str, ...]:
     """The words, as a shell parts them."""
     return tuple(shlex.split(some(text)))
 
 
-def patterns(text: str) -> tuple[str, ...]:
+def parse_patterns(text: str) -> tuple[str, ...]:
     """The patterns, parted as a shell parts words."""
-    return tuple(map(_pattern, words(text)))
+    return tuple(map(_pattern, parse_words(text)))
 
 
-def group(read: Callable[[str], tuple[str, ...]]) -> Callable[[str], tuple[tuple[str, ...]]]:
+def as_group(read: Callable[[str], tuple[str, ...]]) -> Callable[[str], tuple[tuple[str, ...]]]:
     """The patterns as one group, which is empty for "none"."""
 
     def parse(text: str) -> tuple[tuple[str, ...]]:

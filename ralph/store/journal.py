@@ -136,14 +136,14 @@ class Record:
         return self.mode + f" in round {self.round}" * bool(self.round)
 
     @property
-    def at(self) -> float:
+    def written_at(self) -> float:
         """Its timestamp, since 1970."""
         return datetime.fromisoformat(self.timestamp).timestamp()
 
     @property
-    def began(self) -> float:
+    def began_at(self) -> float:
         """When it began, since 1970."""
-        return self.at - self.duration_s
+        return self.written_at - self.duration_s
 
 
 _KINDS = {one.name: one.type for one in fields(Record)}
@@ -198,25 +198,25 @@ def parse_records(objects: Iterable[object]) -> list[Record]:
 def _record(found: Mapping[str, object]) -> Record | None:
     """What it tells of a record; None when it is none."""
     with contextlib.suppress(TypeError, ValueError, OverflowError):
-        values = {name: found[name] for name, kind in _KINDS.items() if _fits(found.get(name), kind)}
+        values = {name: found[name] for name, kind in _KINDS.items() if _has_type(found.get(name), kind)}
         record = Record(**values)  # type: ignore[arg-type]  # just looked at
         record.transcript = record.transcript.rpartition("/")[2]
-        return record if record.at else None
+        return record if record.written_at else None
     return None
 
 
-def _fits(value: object, kind: Any) -> bool:
+def _has_type(value: object, kind: Any) -> bool:
     if type(value) is int or type(value) is float:
         return abs(value) < _LARGEST and (isinstance(value, kind) or isinstance(0.0, kind))
     return value is not None and isinstance(value, kind)
 
 
-def tells_of(found: Iterable[Record], begun: UnjudgedIteration) -> bool:
+def is_iteration_recorded(found: Iterable[Record], begun: UnjudgedIteration) -> bool:
     """Whether a line says how that iteration ended; it may have died while its claim was checked."""
     return any((row.run, row.transcript) == (begun.run, begun.transcript.name) for row in found)
 
 
-def own_end(found: Iterable[Record], begun: UnjudgedIteration) -> Record | None:
+def find_run_end(found: Iterable[Record], begun: UnjudgedIteration) -> Record | None:
     """The line with which that iteration's run ended by itself, if only by an error; None where it was killed."""
     return next((row for row in found if (row.event, row.run) == ("run", begun.run)), None)
 
@@ -226,7 +226,7 @@ def iterations_in(found: Iterable[Record]) -> list[Record]:
     return [record for record in found if record.event == "iteration"]
 
 
-def merge_figures(found: Iterable[Record]) -> str:
+def describe_merges(found: Iterable[Record]) -> str:
     """What became of the commits that waited in the merge queue; empty where none did."""
     ended = [one for one in iterations_in(found) if one.merge == "checked" and one.ended in ("ok", "failed")]
     again = sum(one.merge == "queued" for one in found)
@@ -241,12 +241,12 @@ def newest_iterations(data: bytes) -> Iterator[Record]:
         if b'"event": "verify"' in line:
             verified = line + b"\n" + verified
         elif b'"event": "iteration"' in line:
-            yield from _whole(line + b"\n" + verified)
+            yield from _parse_iterations(line + b"\n" + verified)
             verified = b""
 
 
 @functools.lru_cache(maxsize=128)  # each prompt tells of some, of which all but one were read an iteration ago
-def _whole(lines: bytes) -> list[Record]:
+def _parse_iterations(lines: bytes) -> list[Record]:
     return iterations_in(parse_lines(lines))
 
 

@@ -64,7 +64,7 @@ class UnjudgedIteration(Note):
         return Path(self.record)
 
     @property
-    def own_word(self) -> bytes:
+    def own_progress_text(self) -> bytes:
         """The progress file by ralph's own word."""
         return self.text.encode(errors="surrogateescape")
 

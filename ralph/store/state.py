@@ -38,7 +38,7 @@ class State:
         self._records = 0
         """How many were begun here."""
 
-    def _sub(self, name: str) -> str:
+    def _make_folder(self, name: str) -> str:
         """The folder of that name in it, a real one: ralph writes and removes there, wherever a link would lead."""
         folder = f"{self.folder}/{name}"
         with files.os_errors_as_ralph_errors(folder, "made", fix="set XDG_STATE_HOME elsewhere"):
@@ -62,11 +62,11 @@ class State:
     def new_record(self, run: str, iteration: int, suffix: str = ".verify.log") -> Path:
         """Where the output of a command goes: another file for an iteration that is repeated, or verified twice."""
         self._records += 1
-        return self._free("transcripts", f"{run}.{iteration:04d}", suffix)
+        return self._unused_path("transcripts", f"{run}.{iteration:04d}", suffix)
 
-    def _free(self, folder: str, begins: str, ends: str) -> Path:
+    def _unused_path(self, folder: str, begins: str, ends: str) -> Path:
         """A name in that folder that nothing has yet."""
-        base, number = f"{self._sub(folder)}/{begins}", 1
+        base, number = f"{self._make_folder(folder)}/{begins}", 1
         path = base + ends
         while os.path.lexists(path):
             number += 1
@@ -78,7 +78,7 @@ class State:
 
         Raises RalphError before money is spent when the disk is too full to record what the agent says.
         """
-        folder = Path(self._sub("transcripts"))
+        folder = Path(self._make_folder("transcripts"))
         if self._records % _LOOKED_AT == 0:
             with contextlib.suppress(OSError):  # an agent may have removed one
                 spare_bytes = TRANSCRIPTS_BYTES - sum(one.stat().st_size for one in os.scandir(folder))
@@ -99,11 +99,11 @@ class State:
     def free_kept_path(self, name: str) -> Path:
         """A free name there."""
         plain = re.sub(r"[^A-Za-z0-9_.-]+", "_", name)[-100:]
-        return self._free("kept", time.strftime("%Y%m%d-%H%M%S"), f"-{plain}")
+        return self._unused_path("kept", time.strftime("%Y%m%d-%H%M%S"), f"-{plain}")
 
     def edit_lock(self) -> Path:
         """The file whose lock whoever edits the progress file takes."""
-        return Path(self._sub("running"), "edit.lock")
+        return Path(self._make_folder("running"), "edit.lock")
 
     def begin_iteration(self, run: str, mode: str, iteration: int, record: Path, before: bytes) -> None:
         """Notes that an iteration runs: a RALPH_DONE it writes is not checked before `end_iteration`.
@@ -137,7 +137,7 @@ class State:
 
     def save_note(self, note: Note) -> None:
         """Keeps a note for the next run, in one step."""
-        path = f"{self._sub('running')}/{note.file_name}"
+        path = f"{self._make_folder('running')}/{note.file_name}"
         with contextlib.suppress(OSError):
             files.overwrite_file(f"{path}.new", note.encode().encode())
             os.replace(f"{path}.new", path)  # noqa: PTH105 - three times an iteration, and Path takes thrice as long
@@ -145,7 +145,7 @@ class State:
     def remove_note(self, kind: type[Note]) -> None:
         """Takes a note away."""
         with contextlib.suppress(OSError):
-            os.unlink(f"{self._sub('running')}/{kind.file_name}")  # noqa: PTH108 - same
+            os.unlink(f"{self._make_folder('running')}/{kind.file_name}")  # noqa: PTH108 - same
 
     def load_note(self, kind: type[Kind]) -> Kind | None:
         """The note of that kind; None where there is none, or it is not whole."""

@@ -20,14 +20,14 @@ _COMPARED = ("commondir", "info/exclude", "info/attributes")
 
 def snapshot_outside(repository: Repository | None, outside: Iterable[Path], plan: Path) -> dict[str, str]:
     """By path what a file holds, or an arrow and where a link or a folder leads; `outside` is beyond the tree."""
-    found = _of_git(repository) if repository else {}
+    found = _git_snapshot(repository) if repository else {}
     for path in [path for place in outside for path in (place, *place.glob("*"))]:
         if path.is_file():
-            found[str(path)] = settings_in(files.read_or_empty(path), path) if path == plan else text_of(path)
+            found[str(path)] = plan_settings_text(files.read_or_empty(path), path) if path == plan else text_of(path)
     return found
 
 
-def _of_git(repository: Repository) -> dict[str, str]:
+def _git_snapshot(repository: Repository) -> dict[str, str]:
     """Where git's folders lie, and git's settings in them; and the links there, as deep as git writes."""
     found = {f"{repository.root}/.git": text_of(repository.root / ".git")}
     for folder in (repository.root, repository.git_dir, repository.common):
@@ -70,8 +70,8 @@ def compare_snapshots(
     return serious, remark
 
 
-def settings_in(content: bytes, plan: Path) -> str:
+def plan_settings_text(content: bytes, plan: Path) -> str:
     """The settings in a plan, or all of one in JSON; the user may continue to write one in words."""
     if plan.suffix == ".json" or b"json" in content:
         return os.fsdecode(content)
-    return repr([(one.variable, one.text) for one in sources.of_plan(content, plan.name)])
+    return repr([(one.variable, one.text) for one in sources.read_plan_settings(content, plan.name)])

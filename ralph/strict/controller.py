@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from ralph.agent.turn import Outcome, said_of_work
+from ralph.agent.turn import Outcome, without_signals
 from ralph.errors import RalphError
 from ralph.loop.iteration import run_agent_once
 from ralph.plan import progress, tasks
@@ -22,7 +22,7 @@ from ralph.run.judge import Iteration
 from ralph.run.verdict import Reason, Stop
 from ralph.strict.final_words import Finding, commit_message, read_claim, requested_mode
 from ralph.strict.guard import Guard
-from ralph.strict.review_diff import changed_since, note_left
+from ralph.strict.review_diff import diff_since_review, save_reviewed_files
 from ralph.strict.roles import roles_of
 from ralph.words import join_names, plural, timestamp
 
@@ -64,18 +64,18 @@ class StrictController(Controller):
         alone = run.settings.task
         listed = tasklist.validate_list(self._file.text, self._file.path.name, run.settings)
         if (task := tasks.select_next(listed, alone, run.tally.crashes)) is None:
-            return Stop(Reason.ONCE) if self._is_done(alone) else tasklist.nothing_to_begin(listed, alone)
+            return Stop(Reason.ONCE) if self._is_task_ticked(alone) else tasklist.nothing_to_begin(listed, alone)
         self._task = task
         self._without_proof = ""
         run.update_iteration(task=task.id)
         if self._roles:
-            self._role = self._roles.of(task)
+            self._role = self._roles.role_of_task(task)
             run.enter_mode(self._role, as_role=True)
-        notes = self._look_before(task) if self._has_evidence and not task.note_values("begun") else []
+        notes = self._run_checks_before(task) if self._has_evidence and not task.note_values("begun") else []
         self._edit_list(lambda text: edits.with_task_begun(text, task.id, notes))
         values = tasklist.prompt_values(self._current_task, self._token, run.state)
         if self._roles:
-            values["TEST_CHANGES"] = changed_since(run, task.id)
+            values["TEST_CHANGES"] = diff_since_review(run, task.id)
         run.update_iteration(values=values)
         return None
 
@@ -88,14 +88,14 @@ class StrictController(Controller):
         """The task as it is in the file."""
         return tasks.find_task(tasks.read_tasks(self._file.text), self._task.id) or self._task
 
-    def _look_before(self, task: Task) -> list[Note]:
+    def _run_checks_before(self, task: Task) -> list[Note]:
         """The notes of what the checks of a task say before it is begun: those that hold already prove nothing."""
-        run, checks = self._run, criteria.checks_of(task.chain)
+        run, checks = self._run, criteria.checks_of_tasks(task.chain)
         runs_programs = any("command" in one.fields for one in checks)
         if runs_programs:  # which an agent may have written
             self._edit_list(lambda text: text)
             self._guard.begin_watch()
-        found = evidence.look_before(run, checks, self._lacks)
+        found = evidence.run_checks_before(run, checks, self._lacked_by_commit)
         if runs_programs:
             self._guard.undo_program_changes("before a task is begun")
         if found is None:
@@ -109,7 +109,7 @@ class StrictController(Controller):
             run.write_journal("checks", success=False, message=message, requirement_id=task.id)
         return notes
 
-    def _is_done(self, task: str | None) -> bool:
+    def _is_task_ticked(self, task: str | None) -> bool:
         there = tasks.find_task(tasks.read_tasks(self._file.text), task)
         return there is not None and there.done
 
@@ -133,7 +133,7 @@ class StrictController(Controller):
         run.changes.disturbed = False  # the guard looks again, and faster
         if iteration.passed and not run.is_attempt and not run.read_progress().open:
             iteration = replace(iteration, refused=tuple(check_done_claim(run, is_verified=True)))
-        elif iteration.ended is None and self._is_done(run.settings.task):
+        elif iteration.ended is None and self._is_task_ticked(run.settings.task):
             iteration = replace(iteration, ended=Stop(Reason.ONCE))  # whatever limit is reached with it
         return replace(iteration, after=run.read_progress(), commits=self._guard.committed)
 
@@ -142,14 +142,14 @@ class StrictController(Controller):
         run = self._run
         task = self._task
         roles = self._roles
-        found = self._find_out(iteration)
+        found = self._run_gates(iteration)
         self._guard.undo_program_changes("while a task is checked")
         if found == Finding() and not self._guard.blocked and (locked := self._guard.wait_for_index()):
             return self._set_task_aside(replace(iteration, failed=locked))
         if found == Finding() and not self._guard.blocked:
-            if roles and (role := roles.after(self._role)):
+            if roles and (role := roles.next_role(self._role)):
                 if role == roles.last_writer:
-                    note_left(run, task.id, tasklist.touched_files(run.state, task.id))
+                    save_reviewed_files(run, task.id, tasklist.touched_files(run.state, task.id))
                 self._mark_task(" ", "role", role)
             elif why := self._tick_and_commit(iteration):
                 found = Finding(failed=why, red=True)
@@ -182,7 +182,7 @@ class StrictController(Controller):
         message = f"{task.id}, attempt {task.tries + 1}: {why}"
         return replace(iteration, failed=message, may_retry=task.has_more_tries(most))
 
-    def _find_out(self, iteration: Iteration) -> Finding:
+    def _run_gates(self, iteration: Iteration) -> Finding:
         """The result of the attempt: what the agent did, then the task's checks and verify."""
         task = self._task
         roles = self._roles
@@ -194,10 +194,10 @@ class StrictController(Controller):
         if turn.outcome is not Outcome.OK:
             return Finding(failed=turn.why)
         claim = read_claim(turn.final_words, turn.proposal or {}, token=self._token, task_id=task.id)
-        claim = Finding() if claim.rejected and self._is_settled(claim.failed) else claim
+        claim = Finding() if claim.rejected and self._is_dismissed(claim.failed) else claim
         if claim != Finding() or (roles and self._role not in (roles.last_writer, roles.fix)):
             return claim
-        checks = criteria.checks_of(task.chain)
+        checks = criteria.checks_of_tasks(task.chain)
         for ended in self._run_checks(checks):
             if ended is None:
                 return Finding(failed="a signal came while it was checked")
@@ -205,7 +205,7 @@ class StrictController(Controller):
                 return Finding(failed=ended.why, red=True)
         return self._require_proof(iteration, checks)
 
-    def _is_settled(self, rejection: str) -> bool:
+    def _is_dismissed(self, rejection: str) -> bool:
         """Whether all that a reviewer names was dismissed by the user, who gave a reason for each below the task."""
         named = re.findall(rf"\b{re.escape(self._role)}:[^\s:]+:[\w-]+", rejection)
         notes = self._current_task.note_values("dismissed")
@@ -228,14 +228,14 @@ class StrictController(Controller):
             return Finding()
         return Finding(unproved=f"{why}, so they prove nothing")
 
-    def _lacks(self, path: Path, holds: bytes) -> str:
+    def _lacked_by_commit(self, path: Path, holds: bytes) -> str:
         return self._guard.lacked_by_commit(self._task.id, path, holds)
 
     def _run_checks(self, wanted: Sequence[Criterion]) -> Iterator[CheckResult | None]:
         """Runs these checks and then verify: the result of each, None when a signal came."""
         run = self._run
-        for one in () if run.start.rehearsal else criteria.in_one_browser(wanted):  # no fake agent can meet them
-            ended = evidence.run_check(run, one, self._lacks)
+        for one in () if run.start.rehearsal else criteria.join_browser_actions(wanted):  # no fake agent can meet them
+            ended = evidence.run_check(run, one, self._lacked_by_commit)
             if ended and (ended.failed or not one.fields):
                 run.screen.remark(f"ralph: {ended.why or ended.what}")
             yield ended
@@ -255,16 +255,15 @@ class StrictController(Controller):
         if failed:
             self._edit_list(lambda text: undo_list_edits(before, text).text)
         else:
-            note_left(self._run, task.id, ())
+            save_reviewed_files(self._run, task.id, ())
         return failed
 
     def _record_claim(self, iteration: Iteration, why: str) -> Iteration:
         """The first claim that nothing proves does not fail the attempt: another agent looks, whose prompt says so."""
         run, task = self._run, self._task
         changed = join_names(self._guard.changed_files(task.id), 10) or "nothing"
-        message = (
-            f"{timestamp()} changed {changed}; said: {said_of_work(iteration.turn.final_words).partition(chr(10))[0]}"
-        )
+        first = without_signals(iteration.turn.final_words).partition("\n")[0]
+        message = f"{timestamp()} changed {changed}; said: {first}"
         self._mark_task(" ", "claimed", message)
         run.screen.say(f"ralph: {task.id}: {why}; another agent looks at it")
         return iteration
@@ -272,7 +271,7 @@ class StrictController(Controller):
     def close(self) -> None:
         """No task is in progress."""
         with contextlib.suppress(RalphError):
-            self._file.edit(edits.put_down)
+            self._file.edit(edits.with_none_in_progress)
 
     def recheck(self) -> Mapping[str, str] | None:
         """Unticks what a later change broke: why, by the id of each; None where nobody could say."""
@@ -288,7 +287,7 @@ class StrictController(Controller):
     def _set_task_aside(self, iteration: Iteration) -> Iteration:
         if iteration.ended is None:
             self._restore_if_asked()
-        self._edit_list(edits.put_down)
+        self._edit_list(edits.with_none_in_progress)
         return iteration
 
     def _restore_if_asked(self) -> None:

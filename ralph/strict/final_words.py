@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ralph.agent.turn import said_of_work
+from ralph.agent.turn import without_signals
 from ralph.plan.progress.reading import read_lines_and_fences
 from ralph.words import shorten
 
@@ -96,7 +96,7 @@ def commit_message(task_id: str, text: str, message: str, role: str) -> str:
     A first line that is too long is cut, and is below in full. A line of the body that git would take for a comment
     or a trailer is indented.
     """
-    words = said_of_work(message) or text
+    words = without_signals(message) or text
     first, _, rest = words.partition("\n")
     body = (rest if len(first) <= _WIDTH else words).strip()[:1000]
     body = re.sub(r"^(?=#|[\w-]+:)", " ", body, flags=re.MULTILINE)

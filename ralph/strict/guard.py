@@ -16,7 +16,7 @@ from ralph import files
 from ralph.agent.turn import Commits
 from ralph.errors import RalphError
 from ralph.git.repository import Repository, jj_commit
-from ralph.git.settings import blocked_by
+from ralph.git.settings import tampering_reason
 from ralph.plan.tasks.mending import undo_list_edits
 from ralph.process import signals
 from ralph.process.supervisor import Command
@@ -29,7 +29,7 @@ from ralph.strict.watch import (
     INDEX_AT_LOOK,
     INDEX_COPY,
     changed_since_end,
-    look_now,
+    record_tree_now,
     repository_before,
     resume_shadow,
 )
@@ -119,18 +119,18 @@ class Guard:
             self._run.command_runner.remove_orphaned_locks("the agent")
         if self.own_progress:
             watched.tampered = mend_progress_file(self._run, self.own_progress, "while an agent works")
-        self._settle(watched)
+        self._put_right(watched)
         watched.blocked = self.blocked
 
     def compare_hooks(self) -> str:
         """Why the run has to end before any git is run here; empty where it need not."""
         settings = self._run.git_settings
         if not self.blocked and (self._watch.compared or settings.serious):
-            now = self._look()
+            now = self._snapshot_outside()
             serious, remark = compared.compare_snapshots(
                 self._root, self._watch.compared or now, now, self._state.keep_copy
             )
-            self.blocked = blocked_by([*settings.serious, *serious])
+            self.blocked = tampering_reason([*settings.serious, *serious])
             self._watch.compared = now
             for one in filter(None, (settings.harmless, remark)):
                 self._complain(f"{one}; it stays", once=one)
@@ -141,9 +141,9 @@ class Guard:
         """Puts back what programs changed that the agent may have written: its checks, git's hooks."""
         mend_progress_file(self._run, self.own_progress, when)
         if not self.compare_hooks():
-            self._head_back()
+            self._put_head_back()
             if self._watch.only or self._shadow.is_protected_touched():
-                self._files_back()
+                self._put_files_back()
 
     @_disk_errors_end_the_run()
     def restore_files(self, task: str) -> None:
@@ -152,7 +152,7 @@ class Guard:
             return
         if self._repository and (names := [name for name in self._shadow.changes() if not name.endswith("/")]):
             self._repository.keep_files(names)
-        _, undone = self._undo(lambda _: "thrown away")
+        _, undone = self._undo_changes(lambda _: "thrown away")
         for names in undone.values():
             self._complain(f"restored {plural(len(names), 'file')}; what went is in {self._state.folder}/kept")
         if not self.blocked:
@@ -188,7 +188,7 @@ class Guard:
                 if left_out and not failed:
                     self._complain(f"{join_names(left_out)} changed, and no commit has that: git ignores it")
         if failed:
-            self._head_back()
+            self._put_head_back()
             return failed
         if self._repository and self._watch.place:
             self._watch.place = self._repository.save_head_and_index()
@@ -202,7 +202,7 @@ class Guard:
             run.update_plan()
             if self._plan.is_relative_to(self._root):
                 shadow.update_snapshot([str(self._plan.relative_to(self._root))])
-            watch.compared, watch.snapshot = self._look(), shadow.snapshot
+            watch.compared, watch.snapshot = self._snapshot_outside(), shadow.snapshot
             self._state.save_note(watch)
 
     @cached_property
@@ -229,9 +229,9 @@ class Guard:
         if any(one == name or one.startswith(f"{name}/") for one in changed):
             return ""
         if any(one == name or one.startswith(f"{name}/") for one in repository.committed_files()):
-            lacks = holds and os.fsdecode(holds) not in repository.ask("cat-file", "--filters", f"HEAD:{name}")
+            lacks = holds and os.fsdecode(holds) not in repository.output_of("cat-file", "--filters", f"HEAD:{name}")
             return "does so only in changes that are not this task's: commit those" if lacks else ""
-        is_ignored = repository.ask("check-ignore", "--", name)
+        is_ignored = repository.output_of("check-ignore", "--", name)
         return "" if is_ignored else "is there, but in no commit, and not this task's: commit it"
 
     def load_snapshot(self) -> bool:
@@ -251,7 +251,7 @@ class Guard:
         if not look and self._watch.is_settled:
             return ()
         if not look:
-            look = look_now(self._watch, self._shadow, self._state)
+            look = record_tree_now(self._watch, self._shadow, self._state)
             if names := [name for name in look.changes if not name.endswith("/")]:
                 kept = self._repository.keep_files(names) if self._repository else ""
                 what = "nobody saw how the iteration ended in which ralph died, so all that changed counts as its own"
@@ -260,7 +260,7 @@ class Guard:
                 where = self._state.keep_copy("index", staged)
                 self._complain(f"so does what is staged: git's index as it is now is kept in {where}")
         self._persons = changed_since_end(look, self._shadow)
-        self._settle(watched, look)
+        self._put_right(watched, look)
         self._persons = ()
         return watched.tampered
 
@@ -303,16 +303,16 @@ class Guard:
             protected=shadow.protected,
             snapshot=shadow.snapshot,
         )
-        self._watch.compared = self._look()
+        self._watch.compared = self._snapshot_outside()
         self._state.save_note(self._watch)
 
-    def _look(self) -> dict[str, str]:
+    def _snapshot_outside(self) -> dict[str, str]:
         """How what is only compared is now: git's hooks and links; under --strict also what lies outside."""
         outside = self._outside if self._watch.is_strict else []
         return compared.snapshot_outside(self._repository, outside, self._plan)
 
     @_disk_errors_end_the_run()
-    def _settle(self, watched: TurnFindings, look: TreeAtEnd | None = None) -> None:
+    def _put_right(self, watched: TurnFindings, look: TreeAtEnd | None = None) -> None:
         """The agent has ended: what it may not change is put back, HEAD first; the rest of it is its task's.
 
         Without --strict commits are the agent's to make, and HEAD is put back only where one holds a file that may not
@@ -320,8 +320,8 @@ class Guard:
         """
         repository, watch = self._repository, self._watch
         if watch.is_strict:
-            self._head_back(look)
-        changed, undone = self._files_back()
+            self._put_head_back(look)
+        changed, undone = self._put_files_back()
         changed += tuple(name for name in self._moved_submodules() if name not in changed)
         watched.tampered += tuple(f"{name} was changed" for name in undone[_GOVERNS])
         watched.outside = tuple(undone[_NOT_ALLOWED])
@@ -332,8 +332,8 @@ class Guard:
                 changed += tuple(name for name in both if os.path.lexists(self._root / name))
             self._earlier = self._uncommitted.get(watch.task, ())
             self._note_uncommitted(watch.task, {*self._earlier, *changed})
-        elif repository and (watched.outside or self._commits_too_much()) and (moved := self._head_back(look)):
-            message = repository.ask("log", "-1", "--format=%B", moved)
+        elif repository and (watched.outside or self._commits_too_much()) and (moved := self._put_head_back(look)):
+            message = repository.output_of("log", "-1", "--format=%B", moved)
             _, failed, _ = repository.commit_files(changed, message, self._run_git)
             if failed:
                 self._complain(f"what may stay of the agent's commits stays uncommitted: {failed}")
@@ -356,7 +356,7 @@ class Guard:
         now = self._repository.checked_out_submodules()
         return [name for name, commit in self._submodules.items() if now.get(name, commit) != commit]
 
-    def _head_back(self, look: TreeAtEnd | None = None) -> str | None:
+    def _put_head_back(self, look: TreeAtEnd | None = None) -> str | None:
         """The ref that has what was there, where HEAD had moved; empty where that was nothing new.
 
         Where somebody moved HEAD, or staged something, after an iteration that died, theirs stays.
@@ -377,7 +377,7 @@ class Guard:
             self.blocked = error.message
             return None
         if look:
-            repository.put_entries_back(self._shadow.folder / INDEX_AT_LOOK)
+            repository.put_index_entries_back(self._shadow.folder / INDEX_AT_LOOK)
         else:
             repository.put_index_back()
         if moved is None:
@@ -387,9 +387,9 @@ class Guard:
         self._complain(f"HEAD is put back where it was; what was there is {kept or 'nothing new'}")
         return kept
 
-    def _files_back(self) -> tuple[tuple[str, ...], dict[str, list[str]]]:
+    def _put_files_back(self) -> tuple[tuple[str, ...], dict[str, list[str]]]:
         """Puts back what may not change; the files that are changed then, and by the reason what was put back."""
-        changes, undone = self._undo(self._why_not)
+        changes, undone = self._undo_changes(self._why_not)
         for why, names in undone.items():
             where = f"put back; what was there is in {self._state.folder / 'kept'}"
             self._run.count_put_back(dict.fromkeys(names[:_MOST_NAMED], 0))
@@ -400,7 +400,7 @@ class Guard:
             )
         return tuple(name for name in changes if name not in within), undone
 
-    def _undo(self, why_not: Callable[[str], str]) -> tuple[dict[str, bool], dict[str, list[str]]]:
+    def _undo_changes(self, why_not: Callable[[str], str]) -> tuple[dict[str, bool], dict[str, list[str]]]:
         """Undoes each change for which there is a reason; what is changed then, and by the reason what was undone."""
         undone, shadow = defaultdict[str, list[str]](list), self._shadow
         hidden = dict[str, bool]()
@@ -430,7 +430,7 @@ class Guard:
             if os.path.realpath(path) != str(self._plan) or not path.is_file():
                 return _GOVERNS
             content = self._shadow.run("cat-file", "blob", f":{name}")
-            if compared.settings_in(content, path) != compared.settings_in(path.read_bytes(), path):
+            if compared.plan_settings_text(content, path) != compared.plan_settings_text(path.read_bytes(), path):
                 return _GOVERNS
         if not watch.only:
             return ""
@@ -490,18 +490,18 @@ def matches_patterns(name: str, groups: Sequence[Sequence[str]]) -> bool:
         for pattern in group:
             whole = pattern + "**" * pattern.endswith("/")
             is_plain = not _WILD.search(whole.rpartition("/")[2])
-            expressions.append(_expression(whole) + "(/.*)?" * is_plain)
+            expressions.append(_pattern_regex(whole) + "(/.*)?" * is_plain)
         if not re.fullmatch("|".join(expressions), name, re.DOTALL):
             return False
     return True
 
 
-def _expression(pattern: str) -> str:
+def _pattern_regex(pattern: str) -> str:
     """A pattern as a regular expression."""
     message = ""
     for part in _WILD.split(pattern):
         if part.startswith("{") and part.endswith("}"):
-            message += f"({'|'.join(map(_expression, part[1:-1].split(',')))})"
+            message += f"({'|'.join(map(_pattern_regex, part[1:-1].split(',')))})"
         else:
             message += _MEANS.get(part) or fnmatch.translate(part)[4:-3]  # without what marks the end
     return message

@@ -56,7 +56,7 @@ def recover(run: Run, held_lock: Lock) -> None:
         take_back_claim(run)  # which nobody judged
     except RalphError as error:
         if error.exit_code == 4:
-            run.file.edit(progress.with_block, error.message)
+            run.file.edit(progress.with_blocked_line, error.message)
         raise
 
 
@@ -72,9 +72,9 @@ def end_left_running(run: Run, held_lock: Lock) -> None:
 def write_down_death(run: Run, death: UnjudgedIteration) -> None:
     """Says how that iteration ended, on the screen and in the journal, unless the journal has it."""
     found = journal.read(run.state.journal)
-    if journal.tells_of(found, death):
+    if journal.is_iteration_recorded(found, death):
         return
-    end = journal.own_end(found, death)
+    end = journal.find_run_end(found, death)
     how = (
         f"ended in iteration {death.iteration} ({end.message})" if end else f"was killed in iteration {death.iteration}"
     )
@@ -98,13 +98,13 @@ def compare_git_settings(run: Run) -> None:
 
 def put_list_back(run: Run, before: TreeBefore | None, death: UnjudgedIteration) -> None:
     """The task list is ralph's own, under --strict; what the user changed after the last look stays."""
-    if run.start.strict and any(task.mark == "~" for task in tasks.read_tasks(death.own_word)):
+    if run.start.is_strict_build and any(task.mark == "~" for task in tasks.read_tasks(death.own_progress_text)):
         look = load_tree_at_end(run.state, before) if before else None
         left = os.fsencode(look.progress) if look else run.read_progress() and run.file.text
-        if undo_list_edits(death.own_word, left).text != left:  # else what is in it now is the user's
-            mend_progress_file(run, death.own_word, "also after ralph was killed")
-    elif run.start.strict and death.own_word:  # it worked on no task, or its task was put down
-        undo_ticks(run, death.mode, death.own_word)
+        if undo_list_edits(death.own_progress_text, left).text != left:  # else what is in it now is the user's
+            mend_progress_file(run, death.own_progress_text, "also after ralph was killed")
+    elif run.start.is_strict_build and death.own_progress_text:  # it worked on no task, or its task was put down
+        undo_ticks(run, death.mode, death.own_progress_text)
 
 
 def take_back_claim(run: Run) -> None:
@@ -138,7 +138,7 @@ def put_files_back(run: Run, guard: Guard, watch: TreeBefore, death: UnjudgedIte
         run.state.remove_note(TreeBefore)
         raise RalphError(why, 4)
     run.changes.begin()
-    ticked = [one.id for one in tasks.read_tasks(death.own_word) if one.id and one.done]  # by ralph's own word
+    ticked = [one.id for one in tasks.read_tasks(death.own_progress_text) if one.id and one.done]  # by ralph's own word
     if not is_known or watch.task in ticked:  # then it had passed, and ralph died while it committed
         return
     put_back = guard.undo_after_death(load_tree_at_end(run.state, watch))

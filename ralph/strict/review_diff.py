@@ -16,25 +16,25 @@ _MOST = 8_000
 """Characters of all that changed."""
 
 
-def note_left(run: Run, task_id: str, names: Sequence[str]) -> None:
+def save_reviewed_files(run: Run, task_id: str, names: Sequence[str]) -> None:
     """Keeps what is in these files, or nothing any more where there are none."""
-    texts = {name: _text(run, name) for name in names}
+    texts = {name: _read_tree_file(run, name) for name in names}
     reviewed = run.state.load_note(ReviewedFiles) or ReviewedFiles()
     reviewed.texts[task_id] = texts
     run.state.save_note(reviewed)
 
 
-def changed_since(run: Run, task_id: str) -> str:
+def diff_since_review(run: Run, task_id: str) -> str:
     """What is different in these files now, as a diff; empty where nothing is."""
     found = list[str]()
     reviewed = run.state.load_note(ReviewedFiles) or ReviewedFiles()
     for name, text in reviewed.texts.get(task_id, {}).items():
-        both = text.splitlines(), _text(run, name).splitlines()
+        both = text.splitlines(), _read_tree_file(run, name).splitlines()
         found += difflib.unified_diff(*both, f"{name} (as it was left)", f"{name} (now)", lineterm="")
     return shorten("\n".join(f"    {line}" for line in found), _MOST)
 
 
-def _text(run: Run, name: str) -> str:
+def _read_tree_file(run: Run, name: str) -> str:
     """What is in a file of the tree; nothing where it is gone, or a link leads elsewhere."""
     path = os.path.join(os.path.realpath(working_tree(run.top)), name)  # noqa: PTH118 - compared with a string
     return (

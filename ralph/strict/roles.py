@@ -21,12 +21,12 @@ class Roles(NamedTuple):
     fix: str
     """What follows where they find something."""
 
-    def of(self, task: Task) -> str:
+    def role_of_task(self, task: Task) -> str:
         """The one that the task needs now."""
         message = "".join(task.note_values("role")[-1:]).partition(":")[0]
         return message if message and message in (*self.order, self.fix) else self.order[0]
 
-    def after(self, role: str) -> str:
+    def next_role(self, role: str) -> str:
         """The one that comes next; empty after the last."""
         place = self.order.index(self.last_writer if role == _FIX else role) + 1
         return "".join(self.order[place : place + 1])

@@ -66,10 +66,10 @@ class Shadow(Git):
 
     def begin(self) -> None:
         """An iteration begins: how all files are now is how they can be put back."""
-        tracked = [] if self.snapshot.checksum else self._start_over()
+        tracked = [] if self.snapshot.checksum else self._recreate()
         self.snapshot = self.snapshot._replace(at=time.time() - _TICK_S, left_alone=[])
-        self.update_snapshot({*self._look(), *tracked})
-        self._touched_when_begun = self._touched()
+        self.update_snapshot({*self._find_changes(), *tracked})
+        self._touched_when_begun = self._protected_times()
 
     def update_snapshot(self, found: Collection[str]) -> None:
         """How all files are now is the snapshot; `found` are the names that may differ from the one before."""
@@ -94,7 +94,7 @@ class Shadow(Git):
         left_alone += self.snapshot.left_alone
         self.snapshot = Snapshot(self.snapshot.at, self._checksum_now(), left_alone, modes)
 
-    def _start_over(self) -> list[str]:
+    def _recreate(self) -> list[str]:
         """The run begins; the names that the project tracks, even where it ignores them.
 
         Its objects are linked, so that what they hold need not be written again.
@@ -115,7 +115,7 @@ class Shadow(Git):
         self.snapshot = snapshot
         return bool(snapshot.checksum) and self._checksum_now() == snapshot.checksum
 
-    def second(self, index: str) -> "Shadow":
+    def compare_with_index(self, index: str) -> "Shadow":
         """A shadow of this tree that is compared with another snapshot."""
         return Shadow(self.root, self.folder, self.own, self.protected, index=index)
 
@@ -126,7 +126,7 @@ class Shadow(Git):
         """
         if os.path.realpath(self.root) != str(self.root):
             return {}
-        found = self._look()
+        found = self._find_changes()
         if self._checksum_now() != self.snapshot.checksum:
             raise RalphError(f"{self.folder}: was changed, and does not know any more how files were", 1)
         if any(name.endswith(".gitignore") for name in found):
@@ -137,7 +137,17 @@ class Shadow(Git):
 
     def newly_hidden(self) -> list[str]:
         """The files that only rules of this iteration hide from git, so that `changes` does not see them."""
-        asked = ("ls-files", "-o", "-i", "--exclude-standard", "--directory", "-z", "--", ".", *self._without())
+        asked = (
+            "ls-files",
+            "-o",
+            "-i",
+            "--exclude-standard",
+            "--directory",
+            "-z",
+            "--",
+            ".",
+            *self._excluded_pathspecs(),
+        )
         hidden = {name for name in self.list_names(*asked) if not name.startswith(".git/")}
         found = list[str]()
         for name in hidden.difference(self._were_ignored(hidden)):
@@ -207,7 +217,7 @@ class Shadow(Git):
         """With it git ends an index; empty where there is none."""
         return files.read_or_empty(self._index)[-20:].hex()
 
-    def _look(self) -> dict[str, bool]:
+    def _find_changes(self) -> dict[str, bool]:
         """What differs from the index. Nothing is written, so that a full disk hides nothing."""
         found = self._changed_names(["."], "-d", "-m", "--exclude-standard")
         if self.is_protected_touched():  # and new there may be what git ignores
@@ -216,16 +226,16 @@ class Shadow(Git):
 
     def is_protected_touched(self) -> bool:
         """Whether somebody touched what is protected since the iteration began."""
-        return self._touched_when_begun != self._touched()
+        return self._touched_when_begun != self._protected_times()
 
-    def _touched(self) -> list[object]:
+    def _protected_times(self) -> list[object]:
         tops = [self.root / name for name in self.protected]
         return [(path, touched_at(path)) for top in tops for path in (top, *top.rglob("*"))]
 
     def _changed_names(self, places: Iterable[str], *asked: str) -> dict[str, bool]:
         self.prepare()
-        lines = self.list_names("ls-files", "-t", "-o", "-z", *asked, "--", *places, *self._without())
+        lines = self.list_names("ls-files", "-t", "-o", "-z", *asked, "--", *places, *self._excluded_pathspecs())
         return {line[2:]: not line.startswith("?") for line in lines}
 
-    def _without(self) -> list[str]:
+    def _excluded_pathspecs(self) -> list[str]:
         return [f":(top,exclude,literal){name}" for name in (*self.own, *self.snapshot.left_alone)]

@@ -50,18 +50,18 @@ def repository_before(before: TreeBefore) -> Repository | None:
 
 def changed_since_end(look: TreeAtEnd, shadow: Shadow) -> set[str]:
     """What somebody has changed after that look."""
-    later = shadow.second(_AT_DEATH)
+    later = shadow.compare_with_index(_AT_DEATH)
     return {*later.changes()} if later.resume(look.snapshot) else set()
 
 
 @contextlib.contextmanager
-def _nothing_to_see() -> Iterator[None]:
+def _errors_mean_unknown() -> Iterator[None]:
     """The disk may be full, or an agent removed ralph's copies: then nobody knows, and the next run says so."""
     with contextlib.suppress(OSError, RalphError):
         yield
 
 
-@_nothing_to_see()
+@_errors_mean_unknown()
 def take_last_look(state: State) -> None:
     """Writes down, with one rename, how all is now that the last process of a dead run has ended.
 
@@ -70,16 +70,16 @@ def take_last_look(state: State) -> None:
     watch = load_tree_before(state)
     shadow = resume_shadow(watch) if watch else None
     if watch and shadow and not load_tree_at_end(state, watch):
-        state.save_note(look_now(watch, shadow, state))
+        state.save_note(record_tree_now(watch, shadow, state))
 
 
-def look_now(watch: TreeBefore, shadow: Shadow, state: State) -> TreeAtEnd:
+def record_tree_now(watch: TreeBefore, shadow: Shadow, state: State) -> TreeAtEnd:
     """How all is now."""
     death = state.unjudged_iteration()
     repository = repository_before(watch)
     changes = shadow.changes() | dict.fromkeys(shadow.newly_hidden() if watch.only else (), False)
     shutil.copyfile(f"{watch.folder}/index", f"{watch.folder}/{_AT_DEATH}")
-    later = shadow.second(_AT_DEATH)
+    later = shadow.compare_with_index(_AT_DEATH)
     later.snapshot = watch.snapshot
     if repository:
         repository.copy_index(Path(watch.folder) / INDEX_AT_LOOK)

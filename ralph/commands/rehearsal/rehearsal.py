@@ -26,13 +26,13 @@ from ralph.errors import RalphError
 from ralph.git import changes
 from ralph.plan import progress
 from ralph.process import lock, signals
-from ralph.process.programs import MARK, call_program, foreground
+from ralph.process.programs import MARK, call_program, run_in_front
 from ralph.run.verdict import Reason
-from ralph.screen.text import in_front
-from ralph.settings.options import Asked
+from ralph.screen.text import is_foreground
+from ralph.settings.options import Invocation
 from ralph.store import journal
 from ralph.store.state import State
-from ralph.words import join_names, plain
+from ralph.words import join_names, without_control_codes
 
 _SHELL_S = 60.0
 _INTRO = """Everything is real except the agent, a fake one: no key, no cost, and a throwaway
@@ -52,7 +52,7 @@ _ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR")
 """Names of the environment that would lead back to the original."""
 
 
-def rehearse(asked: Asked) -> int:
+def rehearse(asked: Invocation) -> int:
     """Shows what a start would do, and what would go wrong; 1 when something would, else 0.
 
     Wrong is whatever ends a start otherwise than with 0 or at a limit, and a repository that is not as it was. Raises
@@ -67,7 +67,7 @@ def rehearse(asked: Asked) -> int:
             asked = asked._replace(plan="sample.md", verbose=True)
             _enter_sample(folder / "home" / "sample")
         this = Rehearsal(asked, folder, is_sample=is_sample)
-        with _paused(this.pauses) if is_sample and os.isatty(0) and in_front() else nullcontext():
+        with _reading_pace(this.pauses) if is_sample and os.isatty(0) and is_foreground() else nullcontext():
             this.play()
     if signals.interrupted():
         raise KeyboardInterrupt
@@ -90,7 +90,7 @@ def _enter_sample(top: Path) -> None:
 
 
 @contextmanager
-def _paused(pauses: Path) -> Iterator[None]:
+def _reading_pace(pauses: Path) -> Iterator[None]:
     """In here the fake agent works at the pace of a reader, as long as the file is there: until a key is pressed."""
 
     def wait_for_key() -> None:
@@ -108,13 +108,13 @@ def _paused(pauses: Path) -> Iterator[None]:
 
 
 def _say(text: str, *, heading: bool = False) -> None:
-    click.secho(plain(text), bold=heading)
+    click.secho(without_control_codes(text), bold=heading)
 
 
 class Rehearsal:
     """What is rehearsed and where, and the result so far."""
 
-    def __init__(self, asked: Asked, folder: Path, *, is_sample: bool) -> None:
+    def __init__(self, asked: Invocation, folder: Path, *, is_sample: bool) -> None:
         self.asked = asked
         self.found = start.find_start(asked)
         self.mode = "all" if asked.mode == "all" else self.found.mode
@@ -137,24 +137,24 @@ class Rehearsal:
             raise RalphError(f"another run works in {top}: {holder}", lock.LOCKED, fix="rehearse when it is over")
         text = files.read_or_empty(found.progress_path)
         now = progress.parse(text)
-        if now.done and (early := start.ends_at_once(found, State(found.name, found.progress_path), text)):
+        if now.done and (early := start.why_nothing_to_do(found, State(found.name, found.progress_path), text)):
             self.happened.append(f"exit code {early.exit_code} at once: {early.what}")
             return
         watched = changes.Changes(top, ())
         watched.begin()
         _say(_SAMPLE_INTRO if self.is_sample else _INTRO.format(top=top))
-        self._copy()
-        self._show("cat", "sample.md")
-        file = self._counterpart(found.progress_path)
+        self._copy_tree()
+        self._show_command("cat", "sample.md")
+        file = self._path_in_copy(found.progress_path)
         if not file.is_relative_to(self.top):
             file = self.folder / file.name
         if text:  # also from outside; the plan that it names is that of the copy
-            files.replace_file(file, os.fsencode(self._moved(os.fsdecode(text))))
+            files.replace_file(file, os.fsencode(self._with_copied_paths(os.fsdecode(text))))
         is_planned = found.imported or now.tasks or now.done or found.settings.once
-        if is_planned or self.mode == "all" or self._start("plan", file) == 0:
-            self._start(self.mode, file)
-        self._show("git", "log", "--oneline")
-        self._show("cat", "sample_PROGRESS.md")
+        if is_planned or self.mode == "all" or self._run_mode("plan", file) == 0:
+            self._run_mode(self.mode, file)
+        self._show_command("git", "log", "--oneline")
+        self._show_command("cat", "sample_PROGRESS.md")
         _, names = watched.take_changes()
         if names:
             message = f"your repository is not as it was before the rehearsal: {join_names(names)}"
@@ -172,13 +172,13 @@ class Rehearsal:
             _say(_SAMPLE_OUTRO if self.is_sample else f"\nTo run it for real:\n\n  {command}")
         return 1 if self.wrong else 0
 
-    def _show(self, *command: str) -> None:
+    def _show_command(self, *command: str) -> None:
         """What a command prints in the sample."""
         if self.is_sample:
             _say(f"$ {shlex.join(command)}", heading=True)
             _say(os.fsdecode(call_program(command, timeout_s=_SHELL_S, cwd=self.top).stdout))
 
-    def _copy(self) -> None:
+    def _copy_tree(self) -> None:
         """Copies the working tree, the ignored included. Raises RalphError."""
         if self.folder.is_relative_to(self.original):
             what = f"no copy of {self.original} fits into itself"
@@ -190,32 +190,32 @@ class Rehearsal:
             if common == own:
                 what = f"a copy of {self.original} would share its repository with others"
                 raise RalphError(what, 1, fix="rehearse in a clone")
-        self._take(self.original, self.top)
+        self._copy_entry(self.original, self.top)
         if common != own:
             (self.top / ".git").unlink()
-            self._take(common, self.top / ".git")
+            self._copy_entry(common, self.top / ".git")
             shutil.rmtree(self.top / ".git" / "worktrees")
             for name in ("HEAD", "index"):
                 shutil.copy2(own / name, self.top / ".git" / name)
         for setting in (("core.bare", "false"), ("--unset-all", "core.worktree")):  # its tree is the copy, and no other
             changes.run_git("config", "--file", str(self.top / ".git" / "config"), *setting)
 
-    def _take(self, what: Path, to: Path) -> None:
+    def _copy_entry(self, what: Path, to: Path) -> None:
         to.mkdir(parents=True)
-        if foreground(["cp", "-a", f"{what}/.", f"{to}/"]):
+        if run_in_front(["cp", "-a", f"{what}/.", f"{to}/"]):
             _say("not all could be copied; what needs the rest may fail here only")
 
-    def _counterpart(self, path: Path) -> Path:
+    def _path_in_copy(self, path: Path) -> Path:
         """What `path` is in the copy; itself, links followed, where it lies outside of the working tree."""
-        return Path(self._moved(os.path.realpath(path)))
+        return Path(self._with_copied_paths(os.path.realpath(path)))
 
-    def _moved(self, text: str) -> str:
+    def _with_copied_paths(self, text: str) -> str:
         """The text with the copy's path wherever it names the original, or something in it, by its full path."""
         return re.sub(re.escape(str(self.original)) + r"(?![\w.-])", lambda _: str(self.top), text)
 
     def _environment(self) -> dict[str, str]:
         """The user's, except what would lead back to the original, and ralph's own state."""
-        env = {name: self._moved(value) for name, value in os.environ.items() if name not in _ELSEWHERE}
+        env = {name: self._with_copied_paths(value) for name, value in os.environ.items() if name not in _ELSEWHERE}
         own = {
             "push.recurseSubmodules": "nothing-is-pushed-in-a-rehearsal",  # git push fails over it
             "core.fsmonitor": "false",  # a process that would stay
@@ -234,11 +234,11 @@ class Rehearsal:
             "RALPH_REHEARSAL": "1",
         }
 
-    def _start(self, mode: str, file: Path) -> int:
+    def _run_mode(self, mode: str, file: Path) -> int:
         """A real run of ralph in the copy and in this terminal, and its result; the exit code."""
         settings = self.found.settings
         plan = Path(self.asked.plan)
-        plan = self._counterpart(plan.parent) / plan.name  # where that is a link, its name counts
+        plan = self._path_in_copy(plan.parent) / plan.name  # where that is a link, its name counts
         python = [sys.executable, "-P", "-m"]
         commits = "commit" if settings.auto_commit and (self.top / ".git").exists() else ""
         stand_in = self.folder / "claude"  # of whom nothing can be asked that it would not understand
@@ -255,7 +255,7 @@ class Rehearsal:
             "RALPH_MAX_FAILURES": "1",  # it does not do better the second time
         }
         if settings.verify:
-            env["RALPH_VERIFY"] = self._moved(settings.verify)
+            env["RALPH_VERIFY"] = self._with_copied_paths(settings.verify)
         if settings.wrap:
             env["RALPH_WRAP"] = "env"  # a sandbox does not know where the copy is
         if settings.only:
@@ -265,7 +265,7 @@ class Rehearsal:
         argv = [*python, "ralph", plan.name if self.is_sample else str(plan), mode]
         if not self.asked.verbose:
             argv.append("--quiet")
-        code = foreground(argv, env=env, cwd=self._counterpart(Path.cwd()))
+        code = run_in_front(argv, env=env, cwd=self._path_in_copy(Path.cwd()))
         _say("")
         outcome = f"`{name}`: exit code {code}"
         for path in self.folder.glob("state/ralph/*/journal.jsonl"):

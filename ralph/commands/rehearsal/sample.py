@@ -24,7 +24,7 @@ git add . && git commit -qm "A plan"
 """What the shell does before ralph is started; it gets the plan on its standard input."""
 
 
-class Work(NamedTuple):
+class SampleTask(NamedTuple):
     """How one task is done: the files written, the command that shows that it works, and what the commit says."""
 
     files: Mapping[str, str]
@@ -63,13 +63,13 @@ _TEST_OF_NOBODY = """
 _TESTS = "python3 -m unittest discover"
 
 WORK = {
-    FUNCTION: Work({"greeting.py": _FUNCTION, "test_greeting.py": _TEST}, _TESTS, "Greet people by name"),
-    NOBODY: Work(
+    FUNCTION: SampleTask({"greeting.py": _FUNCTION, "test_greeting.py": _TEST}, _TESTS, "Greet people by name"),
+    NOBODY: SampleTask(
         {"greeting.py": _TO_NOBODY, "test_greeting.py": _TEST + _TEST_OF_NOBODY},
         _TESTS,
         "Greet the world when there is no name",
     ),
-    COMMAND: Work(
+    COMMAND: SampleTask(
         {"greeting.py": _TO_NOBODY + _MAIN},
         "python3 greeting.py Ada | grep -x 'Hello, Ada!'",
         "Print a greeting on the command line",

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from ralph import files
-from ralph.commands.rehearsal.sample import WORK, Work
+from ralph.commands.rehearsal.sample import WORK, SampleTask
 from ralph.errors import RalphError
 from ralph.plan import progress
 from ralph.plan.progress.reading import read_lines_and_fences
@@ -37,80 +37,80 @@ def main() -> int:
     try:
         now = progress.parse(file.read_bytes())
         if not now.tasks and not now.done:
-            message = _plans(plan, file)
+            message = _write_task_list(plan, file)
         elif once or now.mode in ("plan", "validate"):
             message = "Nothing is missing."
         else:
-            message = _works(file)
+            message = _do_next_task(file)
     except (RalphError, OSError) as error:
         message, is_error = str(error), True
-    _says(message)
-    _prints(type="result", subtype="success", is_error=is_error, result=message, total_cost_usd=0.0)
+    _print_words(message)
+    _print_event(type="result", subtype="success", is_error=is_error, result=message, total_cost_usd=0.0)
     return int(is_error)
 
 
-def _plans(plan: Path, file: Path) -> str:
+def _write_task_list(plan: Path, file: Path) -> str:
     """Makes every point of the plan's lists a task, else the whole plan one; the closing words."""
     lines = [line.body for line in read_lines_and_fences(plan.read_bytes()).lines]
     listed = [found[1] for line in lines if (found := _POINT.fullmatch(line))]
     points = list(dict.fromkeys(listed)) or [f"Build what {plan.name} says".encode(errors="replace")]
-    _writes(file, progress.with_tasks(file.read_bytes(), [b"- [ ] " + point for point in points]))
+    _write_file(file, progress.with_tasks(file.read_bytes(), [b"- [ ] " + point for point in points]))
     return f"{plural(len(points), 'task')} written, in the order of the plan."
 
 
-def _works(file: Path) -> str:
+def _do_next_task(file: Path) -> str:
     """Does the task that ralph chose and gives its signal, else the first open one and ticks it; the closing words."""
     text = file.read_bytes()
     if signal := _SIGNAL.search(sys.stdin.buffer.read().decode(errors="replace")):
-        work = _does(signal[1], signal[1])
+        work = _attempt_task(signal[1], signal[1])
         return f"{work.message}\n\n{signal[0]}"
     now = progress.parse(text)
     if now.open:
         task = now.open[0]
-        work = _does(task.whole, f"{now.tasks.index(task) + 1}")
+        work = _attempt_task(task.whole, f"{now.tasks.index(task) + 1}")
         if sys.argv[4]:  # a hook that fixes what it finds fails only the first time
             commit = f"git add {shlex.join(work.files)} && git commit -qm {shlex.quote(work.message)}"
-            _runs(f"{commit} || {{ {commit}; }}", shown=commit)
+            _run_command(f"{commit} || {{ {commit}; }}", shown=commit)
         text = text.replace(task.line.body, re.sub(rb"\[[ ~!]\]", b"[x]", task.line.body, count=1), 1)
         now = progress.parse(text)
-    _writes(file, text if now.open else progress.with_status(text, "RALPH_DONE"))
+    _write_file(file, text if now.open else progress.with_status(text, "RALPH_DONE"))
     return f"{now.ticked} of {plural(len(now.tasks), 'task')} done" + ("." if now.open else ": RALPH_DONE.")
 
 
-def _does(text: str, number: str) -> Work:
+def _attempt_task(text: str, number: str) -> SampleTask:
     """What a task needs, tried; without better knowledge a note that its turn came. Raises RalphError."""
-    _says(f"Task {number}: {text}")
+    _print_words(f"Task {number}: {text}")
     name, note = f"standin-{number}.md", f"# {text}\n\nThe fake agent was here. A real one would have built it.\n"
-    work = WORK.get(text) or Work({name: note}, f"test -s {name}", f"chore: pretend to build {text[:56]}")
+    work = WORK.get(text) or SampleTask({name: note}, f"test -s {name}", f"chore: pretend to build {text[:56]}")
     for path, content in work.files.items():
-        _writes(Path(path), content.encode(errors="replace"))
-    _runs(work.check)
+        _write_file(Path(path), content.encode(errors="replace"))
+    _run_command(work.check)
     return work
 
 
-def _writes(path: Path, text: bytes) -> None:
-    _uses("Edit" if path.exists() else "Write", file_path=str(path))
+def _write_file(path: Path, text: bytes) -> None:
+    _print_tool_call("Edit" if path.exists() else "Write", file_path=str(path))
     files.replace_file(path, text)
 
 
-def _runs(command: str, shown: str = "") -> None:
+def _run_command(command: str, shown: str = "") -> None:
     """Runs a shell command. Raises RalphError where it fails."""
-    _uses("Bash", command=shown or command)
+    _print_tool_call("Bash", command=shown or command)
     done = call_program(["sh", "-c", command], timeout_s=_SHELL_S)
     if done.code:
         message = (done.stdout + done.stderr).decode(errors="replace").split("\n")[-4:-1]
         raise RalphError(f"{command}: exit code {done.code}: {' · '.join(message)}")
 
 
-def _says(text: str) -> None:
-    _prints(type="assistant", message={"content": [{"type": "text", "text": text}]})
+def _print_words(text: str) -> None:
+    _print_event(type="assistant", message={"content": [{"type": "text", "text": text}]})
 
 
-def _uses(tool: str, **arguments: str) -> None:
-    _prints(type="assistant", message={"content": [{"type": "tool_use", "name": tool, "input": arguments}]})
+def _print_tool_call(tool: str, **arguments: str) -> None:
+    _print_event(type="assistant", message={"content": [{"type": "tool_use", "name": tool, "input": arguments}]})
 
 
-def _prints(**event: object) -> None:
+def _print_event(**event: object) -> None:
     until = time.monotonic() + _PAUSE_S
     while files.is_file(Path(sys.argv[5])) and time.monotonic() < until and signals.interrupted() is None:
         signals.wait(0.05)

@@ -8,7 +8,7 @@ from ralph.plan.progress.reading import (
     BOM,
     BY_RALPH,
     parse,
-    said_on,
+    text_after_colon,
 )
 from ralph.plan.progress.task import Line
 from ralph.words import shorten
@@ -47,8 +47,8 @@ def with_status(text: bytes, word: str) -> bytes:
     words = parse(text).words
     other = "IN_PROGRESS" if word == "RALPH_DONE" else "RALPH_DONE"
     if other in words:
-        return splice(text, [(line.start, line.start + len(line.body), word.encode()) for line in words[other]])
-    return text if word in words else with_lines(text, "Status", [word.encode()])
+        return replace_ranges(text, [(line.start, line.start + len(line.body), word.encode()) for line in words[other]])
+    return text if word in words else with_section_lines(text, "Status", [word.encode()])
 
 
 def with_verified(text: bytes, note: str) -> bytes:
@@ -81,12 +81,12 @@ def _with_head(text: bytes, name: str, value: str) -> bytes:
     return insert_lines(text, above[0].end if above else 0, [encode_text(f"{name}: {value}")])
 
 
-def with_block(text: bytes, why: str) -> bytes:
+def with_blocked_line(text: bytes, why: str) -> bytes:
     """The text with ralph's own RALPH_BLOCKED line in the Status section."""
-    return in_status(text, f"RALPH_BLOCKED: {BY_RALPH}{' '.join(why.split())}")
+    return with_status_line(text, f"RALPH_BLOCKED: {BY_RALPH}{' '.join(why.split())}")
 
 
-def without_own_block(text: bytes) -> bytes:
+def without_blocked_line(text: bytes) -> bytes:
     """The text without the RALPH_BLOCKED lines that ralph wrote."""
     return without_lines(text, "RALPH_BLOCKED", BY_RALPH)
 
@@ -94,10 +94,12 @@ def without_own_block(text: bytes) -> bytes:
 def without_lines(text: bytes, word: str, begins: str = "") -> bytes:
     """The text without the lines of this word that count, and whose value begins so."""
     lines = parse(text).words.get(word, ())
-    return splice(text, [(line.start, line.end, b"") for line in lines if said_on(line).startswith(begins)])
+    return replace_ranges(
+        text, [(line.start, line.end, b"") for line in lines if text_after_colon(line).startswith(begins)]
+    )
 
 
-def in_status(text: bytes, line: str) -> bytes:
+def with_status_line(text: bytes, line: str) -> bytes:
     """The text with this line in the Status section, above all for what stops a run."""
     under_way = parse(text).words.get("IN_PROGRESS")
     at = under_way[0].end if under_way else section_range(text, "Status")[0]
@@ -108,7 +110,7 @@ def with_tasks(text: bytes, lines: Sequence[bytes]) -> bytes:
     """The text with these lines at the end of the task list."""
     tasks = parse(text).tasks
     if not tasks:
-        return with_lines(text, "Task List", lines)
+        return with_section_lines(text, "Task List", lines)
     nested = next(_NESTED.finditer(text, tasks[-1].line.end))
     return insert_lines(text, nested.end(), lines)
 
@@ -128,7 +130,7 @@ def message_lines(text: bytes) -> list[bytes]:
     return [line.strip() for line in text[start:end].split(b"\n") if line.strip()]
 
 
-def with_lines(text: bytes, title: str, lines: Sequence[bytes]) -> bytes:
+def with_section_lines(text: bytes, title: str, lines: Sequence[bytes]) -> bytes:
     """The text with these lines at the end of the section whose title begins as this one, made where there is none."""
     if not lines:
         return text
@@ -189,7 +191,7 @@ def insert_lines(text: bytes, at: int, lines: Sequence[bytes]) -> bytes:
     return text[:at] + lead + b"".join(line + newline for line in lines) + text[at:]
 
 
-def splice(text: AnyStr, changes: Iterable[tuple[int, int, AnyStr]]) -> AnyStr:
+def replace_ranges(text: AnyStr, changes: Iterable[tuple[int, int, AnyStr]]) -> AnyStr:
     """The text with these changes, of which no two overlap: start, end, and what to put in place of that."""
     for start, end, new in sorted(changes, key=lambda change: change[:2])[::-1]:
         text = text[:start] + new + text[end:]

@@ -12,7 +12,7 @@ from ralph import files
 from ralph.errors import RalphError
 from ralph.plan.progress.edits import message_lines
 from ralph.plan.progress.reading import Progress, parse
-from ralph.process.lock import take_turn
+from ralph.process.lock import edit_turn
 from ralph.store.notes import UnjudgedIteration
 from ralph.store.state import State
 
@@ -35,14 +35,18 @@ class ProgressFile:
         self._home = os.path.realpath(path)
         """Where it really is."""
 
-    def resume(self, death: UnjudgedIteration | None) -> None:
+    def restore_after_death(self, death: UnjudgedIteration | None) -> None:
         """Knows what it said by ralph's own word when ralph died, so that `read` brings back what is lost."""
         if death:
-            self.text, self.last, self._home = death.own_word, parse(death.own_word), death.progress_path
+            self.text, self.last, self._home = (
+                death.own_progress_text,
+                parse(death.own_progress_text),
+                death.progress_path,
+            )
 
     def exists(self) -> bool:
         """Whether there is a file, be it empty. Raises RalphError when there is something else, or a loop of links."""
-        if self._is_usurped():
+        if self._is_replaced():
             raise RalphError(f"{self.path}: is not a file (a directory, a pipe?)", 1, fix="move it away")
         return self.path.exists()
 
@@ -50,35 +54,35 @@ class ProgressFile:
         """What it says now; restored first when it stays empty or missing, or became something else than a file."""
         is_known = not _is_blank(self.text)
         deadline = time.monotonic() + _SETTLE_S
-        while _is_blank(text := self._peek()) and is_known and time.monotonic() < deadline:
+        while _is_blank(text := self._read_bytes()) and is_known and time.monotonic() < deadline:
             time.sleep(0.02)
         if _is_blank(text) and is_known:
-            text = self._restore()
+            text = self._restore_last()
         if text != self.text:
             self.text, self.last = text, parse(text)
         return self.last
 
-    def _peek(self) -> bytes:
+    def _read_bytes(self) -> bytes:
         """Its bytes; none when it is missing, or something has taken its place."""
         if _is_blank(self.text):
             self.exists()  # or says what is there
-        elif self._is_usurped():
+        elif self._is_replaced():
             return b""
         with files.os_errors_as_ralph_errors(self.path, "read"), contextlib.suppress(FileNotFoundError):
             return self.path.read_bytes()
         return b""
 
-    def _is_usurped(self) -> bool:
+    def _is_replaced(self) -> bool:
         """Whether something is in its place that is not a file, or a link to another one, which a write would hit."""
         if self.path.is_symlink() and (os.path.realpath(self.path) != self._home or os.path.islink(self._home)):  # noqa: PTH114 - a link then is a loop
             return True
         with files.os_errors_as_ralph_errors(self.path, "read"):
             return self.path.exists() and not self.path.is_file()
 
-    def _restore(self) -> bytes:
+    def _restore_last(self) -> bytes:
         """Puts back what was read last; what has taken its place goes to `kept/`."""
         try:
-            if self._is_usurped():
+            if self._is_replaced():
                 shutil.move(self.path, self._state.free_kept_path(self.path.name))
             files.replace_file(self.path, self.text)
         except OSError as error:
@@ -100,7 +104,7 @@ class ProgressFile:
 
         What others write meanwhile is never lost.
         """
-        with files.os_errors_as_ralph_errors(self.path, "written"), take_turn(self._state.edit_lock()):
+        with files.os_errors_as_ralph_errors(self.path, "written"), edit_turn(self._state.edit_lock()):
             for _ in range(_EDIT_TRIES):
                 self.read()
                 new = change(self.text, *more, **named)
@@ -134,18 +138,18 @@ class NewMessages:
             now = os.stat(self._path)  # noqa: PTH116 - five times a second, and Path takes twice as long
             if (version := (now.st_mtime_ns, now.st_ino, now.st_size)) != self._version:
                 self._version = version
-                self._take(self._path.read_bytes())
+                self._note_messages(self._path.read_bytes())
 
-    def _take(self, text: bytes) -> None:
+    def _note_messages(self, text: bytes) -> None:
         """Where none is left somebody wrote over them; where others came the user has thought better of it."""
         new = [line for line in message_lines(text) if line not in self._known]
         if not new:
             self._gone = self._gone + self._new
         self._new = new
 
-    def lost(self, text: bytes) -> list[bytes]:
+    def find_lost(self, text: bytes) -> list[bytes]:
         """Those that were written over, and are nowhere in the text now."""
-        self._take(text)
+        self._note_messages(text)
         return [line for line in dict.fromkeys(self._gone) if line not in text]
 
 

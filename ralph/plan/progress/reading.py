@@ -42,7 +42,7 @@ CHECKS_ALONE = "(checks alone)"
 BOM = b"\xef\xbb\xbf"
 
 
-class Blocks(NamedTuple):
+class MarkdownBlocks(NamedTuple):
     """A text in Markdown, taken apart."""
 
     lines: list[Line]
@@ -53,7 +53,7 @@ class Blocks(NamedTuple):
     """One finds no end."""
 
 
-def read_lines_and_fences(text: bytes) -> Blocks:
+def read_lines_and_fences(text: bytes) -> MarkdownBlocks:
     """The lines of a text and its code fences.
 
     A fence is three or more backticks or tildes, closed by at least as many of the same, at any indentation, since
@@ -75,7 +75,7 @@ def read_lines_and_fences(text: bytes) -> Blocks:
             fence, marks = [line], opening[1]
         else:
             lines.append(line)
-    return Blocks(lines + fence, fences, bool(fence))
+    return MarkdownBlocks(lines + fence, fences, bool(fence))
 
 
 class Progress(NamedTuple):
@@ -125,13 +125,13 @@ class Progress(NamedTuple):
         return " ".join(self.verified.removesuffix(CHECKS_ALONE).split()[2:])
 
     @property
-    def figures(self) -> str:
+    def task_counts(self) -> str:
         """`9/15 tasks`, and how many nothing proves."""
         without = f", {self.unproved} of them without proof" if self.unproved else ""
         return f"{self.ticked}/{len(self.tasks)} tasks{without}" if self.tasks else "no tasks"
 
 
-def said_on(line: Line) -> str:
+def text_after_colon(line: Line) -> str:
     """What stands behind the colon."""
     return line.body.partition(b":")[2].decode(errors="replace").strip()
 
@@ -189,7 +189,7 @@ def parse(text: bytes) -> Progress:
             if is_below_done if name == "Verified" else is_head or name not in _OF_HEAD:
                 words.setdefault(name, []).append(line)
         is_below_done = name == "RALPH_DONE" or (is_below_done and name == "Verified")
-    values = {name: said_on(each[0]) for name, each in words.items()}
+    values = {name: text_after_colon(each[0]) for name, each in words.items()}
     blocked = values.get("RALPH_BLOCKED")
     dollars = _DOLLARS.match(values.get("Spent", ""))
     mode, rounds, number = _MODE.findall(values.get("Mode", ""))[0]
@@ -224,10 +224,12 @@ def vanished_tasks(before: Progress, after: Progress) -> tuple[Task, ...]:
     A longer text or other markup is the same task; the longest names are settled first.
     """
     now = (*after.tasks, *(task for task in after.elsewhere if task.mark == "x"))
-    left = Counter(map(_gist, now)) - Counter(_gist(task) for task in before.tasks if task.mark == "x")
+    left = Counter(map(_normalized_text, now)) - Counter(
+        _normalized_text(task) for task in before.tasks if task.mark == "x"
+    )
     missing = []
-    for task in sorted(before.open, key=lambda task: -len(_gist(task))):
-        gist = _gist(task)
+    for task in sorted(before.open, key=lambda task: -len(_normalized_text(task))):
+        gist = _normalized_text(task)
         longer = (name for name in left if left[name] > 0 and name.startswith(gist + " "))
         same = gist if left[gist] > 0 else next(longer, "")
         left[same] -= 1
@@ -236,5 +238,5 @@ def vanished_tasks(before: Progress, after: Progress) -> tuple[Task, ...]:
     return tuple(task for task in before.open if task in missing)
 
 
-def _gist(task: Task) -> str:
+def _normalized_text(task: Task) -> str:
     return re.sub(r"[\W_]+", " ", task.whole).casefold().strip() or task.whole

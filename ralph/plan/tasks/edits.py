@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from ralph.plan.progress import encode_text, insert_lines, splice, without_control_characters
+from ralph.plan.progress import encode_text, insert_lines, replace_ranges, without_control_characters
 from ralph.plan.tasks import Note, find_task, new_id, read_tasks
 from ralph.words import one_line, timestamp
 
@@ -32,7 +32,7 @@ def with_mark(text: bytes, mark: str, *ids: str, note: str = "", why: str = "", 
             at = text.index(b"[", task.line.start) + 1
             changes.append((at, at + 1, mark.encode()))
             changes += [(one.line.start, one.line.end, b"") for one in task.notes if one.name in gone]
-    text = splice(text, changes)
+    text = replace_ranges(text, changes)
     if not note:
         return text
     reason = one_line(without_control_characters(why), _LONGEST) or "no reason was given"
@@ -56,7 +56,7 @@ def with_evidence(text: bytes, task_id: str, notes: Sequence[Note]) -> bytes:
     """
     task = find_task(read_tasks(text), task_id)
     gone = [(one.line.start, one.line.end, b"") for one in task.notes if one.name in _OF_EVIDENCE] if task else []
-    return _with_notes(splice(text, gone), task_id, [one for one in notes if one.name in _OF_EVIDENCE])
+    return _with_notes(replace_ranges(text, gone), task_id, [one for one in notes if one.name in _OF_EVIDENCE])
 
 
 def with_task_begun(text: bytes, task_id: str, notes: Sequence[Note]) -> bytes:
@@ -101,7 +101,7 @@ def with_task_done(text: bytes, *ids: str, note: str = "", why: str = "") -> byt
     return text
 
 
-def put_down(text: bytes, *but: str) -> bytes:
+def with_none_in_progress(text: bytes, *but: str) -> bytes:
     """The text with nothing in progress but these: what was, waits again."""
     going = [task.id for task in read_tasks(text) if task.mark == "~" and task.id not in but]
     return with_mark(text, " ", *going)
@@ -117,12 +117,12 @@ def with_ids(text: bytes) -> bytes:
             taken.append(new_id(task.text, taken))
             at = text.index(b"]", task.line.start) + 1
             changes.append((at, at, encode_text(f" {taken[-1]}:")))
-    return splice(text, changes)
+    return replace_ranges(text, changes)
 
 
 def with_tidy_list(text: bytes, *but: str) -> bytes:
     """The text with an id for each task, none in progress but these, and ticks where all subtasks have one."""
-    text = put_down(with_ids(text), *but)
+    text = with_none_in_progress(with_ids(text), *but)
     done = [task.id for task in read_tasks(text) if task.done and task.mark != "x"]
     return with_mark(text, "x", *done)
 

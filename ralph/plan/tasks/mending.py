@@ -15,7 +15,7 @@ _OURS = ("progress", "status", "task", "verification")
 _STOPS = ("RALPH_STOP", "RALPH_BLOCKED")
 
 
-class Mended(NamedTuple):
+class MendedList(NamedTuple):
     """A text in which everything that is ralph's is as it was."""
 
     text: bytes
@@ -25,27 +25,27 @@ class Mended(NamedTuple):
     """How many ticks and checks were undone; 0 means that it has no number."""
 
 
-def undo_list_edits(before: bytes, after: bytes) -> Mended:
+def undo_list_edits(before: bytes, after: bytes) -> MendedList:
     """The text `after` with what is ralph's alone as it is in `before`, except a new RALPH_STOP or RALPH_BLOCKED."""
-    wanted = _meaning(before)
-    left = _meaning(after)
+    wanted = _parsed_tasks_and_status(before)
+    left = _parsed_tasks_and_status(after)
     if left == wanted:
-        return Mended(after)
+        return MendedList(after)
     known = {message for task in read_tasks(before) for message in (task.id, task.text) if message}
     new = [task for task in read_tasks(after) if task.id not in known and task.text not in known]
-    text = _with_stops(before, after)
+    text = _keep_stop_lines(before, after)
     for quote in (b"", b"> ") if after.strip() else ():  # quoted, nothing means anything
-        merged = _with_stops(_merged(before, after, new, quote), after)
-        if _meaning(merged) == wanted:
+        merged = _keep_stop_lines(_merge_section(before, after, new, quote), after)
+        if _parsed_tasks_and_status(merged) == wanted:
             text = merged
             break
     free = {*wanted, *task_lines(new)}
-    what = [f"{_quoted(line)} added" for line in left if line not in free]
-    what += [f"{_quoted(line)} removed" for line in wanted if line not in left]
-    return Mended(text, tuple(what[:40]), _kinds(before, after) if what else {})
+    what = [f"{_quote_line(line)} added" for line in left if line not in free]
+    what += [f"{_quote_line(line)} removed" for line in wanted if line not in left]
+    return MendedList(text, tuple(what[:40]), _name_changes(before, after) if what else {})
 
 
-def _kinds(before: bytes, after: bytes) -> dict[str, int]:
+def _name_changes(before: bytes, after: bytes) -> dict[str, int]:
     """What is not as it was, counted."""
     was, now = ({task.id or task.text: task for task in read_tasks(text)} for text in (before, after))
     both = [(task, now[name]) for name, task in was.items() if name in now]
@@ -61,21 +61,21 @@ def _kinds(before: bytes, after: bytes) -> dict[str, int]:
     return found or {"the task list": 0}
 
 
-def _quoted(line: bytes) -> str:
+def _quote_line(line: bytes) -> str:
     return f'"{line.decode(errors="replace").strip()}"'
 
 
-def _meaning(text: bytes) -> list[bytes]:
+def _parsed_tasks_and_status(text: bytes) -> list[bytes]:
     """What it says to ralph, and what ralph says in it, line by line, except what stops a run."""
     words = progress.parse(text).words
     message = sorted(words[word][0].body.strip() for word in words if word not in _STOPS)
-    for title, _, section in _sections(text):
+    for title, _, section in _split_sections(text):
         if title.startswith("verification"):
             message += [line.strip() for line in section.splitlines() if line.strip()]
     return message + task_lines(read_tasks(text))
 
 
-def _sections(text: bytes) -> Iterator[tuple[str, bool, bytes]]:
+def _split_sections(text: bytes) -> Iterator[tuple[str, bool, bytes]]:
     """From one heading of the upper two levels to the next: its title, whether it is ralph's, and its text."""
     now = progress.parse(text)
     tops = [(0, "")]
@@ -88,23 +88,25 @@ def _sections(text: bytes) -> Iterator[tuple[str, bool, bytes]]:
         yield title, has_tasks or not title or title.startswith(_OURS), text[start:end]
 
 
-def _merged(before: bytes, after: bytes, new: Sequence[Task], quote: bytes) -> bytes:
+def _merge_section(before: bytes, after: bytes, new: Sequence[Task], quote: bytes) -> bytes:
     """Ralph's sections as they were, then all others as they are, and the new tasks in Proposed."""
-    sections = [*_sections(before)]
+    sections = [*_split_sections(before)]
     ours = {title for title, is_ours, _ in sections if is_ours}
     parts = [section for title, _, section in sections if title in ours]
-    for title, _, section in _sections(after):
+    for title, _, section in _split_sections(after):
         if title not in ours and not title.startswith(_OURS):
             parts.append(quote.join(section.splitlines(keepends=True)))
     text = b"".join(part if part.endswith(b"\n") else part + b"\n" for part in parts)
-    return progress.with_lines(text, "Proposed", [line.replace(b"- [x]", b"- [ ]", 1) for line in task_lines(new)])
+    return progress.with_section_lines(
+        text, "Proposed", [line.replace(b"- [x]", b"- [ ]", 1) for line in task_lines(new)]
+    )
 
 
-def _with_stops(text: bytes, after: bytes) -> bytes:
+def _keep_stop_lines(text: bytes, after: bytes) -> bytes:
     """With every word that stops a run, where the user would look for it."""
     was = progress.parse(text).words
     now = progress.parse(after).words
     for word in _STOPS:
         if word in now and word not in was:
-            text = progress.in_status(text, now[word][0].body.decode(errors="surrogateescape"))
+            text = progress.with_status_line(text, now[word][0].body.decode(errors="surrogateescape"))
     return text

@@ -48,7 +48,7 @@ def select_next(tasks: Sequence[Task], alone: str | None = None, crashes: Mappin
 
     Of all, or of this one alone. Last what was blocked before, and that at which agents failed outright twice.
     """
-    ready = [task for task, waits_for in _to_do(tasks) if not waits_for and alone in (None, task.id)]
+    ready = [task for task, waits_for in _open_tasks(tasks) if not waits_for and alone in (None, task.id)]
 
     def turn(task: Task) -> tuple[float, ...]:
         waits = len(task.note_values("reopened")) + crashes.get(task.id, 0) // 2
@@ -60,10 +60,10 @@ def select_next(tasks: Sequence[Task], alone: str | None = None, crashes: Mappin
 
 def count_ready(tasks: Sequence[Task]) -> int:
     """How many could be begun now."""
-    return sum(not waits_for for _, waits_for in _to_do(tasks))
+    return sum(not waits_for for _, waits_for in _open_tasks(tasks))
 
 
-def _to_do(tasks: Sequence[Task]) -> Iterator[tuple[Task, list[str]]]:
+def _open_tasks(tasks: Sequence[Task]) -> Iterator[tuple[Task, list[str]]]:
     """What is neither done nor blocked, and nothing above it is; with what it still waits for, such as its parts."""
     done = {task.id for task in tasks if task.done}
     for task in tasks:
@@ -85,7 +85,7 @@ def why_stuck(tasks: Sequence[Task], alone: str | None = None) -> str:
         return f"there is no task {alone} in the list"
     blocked = [task for task in tasks if task.mark == "!"]
     reasons = [": ".join([f"{task.id} is blocked", *task.note_values("blocked")]) for task in blocked]
-    for task, waits_for in _to_do(tasks):
+    for task, waits_for in _open_tasks(tasks):
         if alone in (None, task.id):
             reasons.append(f"{task.id} waits for {', '.join(dict.fromkeys(waits_for))}")
     return shorten("; ".join(reasons), 500)
