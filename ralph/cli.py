@@ -264,7 +264,7 @@ _VERBS = [
     ),
     _make_verb(
         "config",
-        "ralph.commands.config.auto_commit_setting",
+        "ralph.commands.config.set_auto_commit",
         "Settings for all projects, kept in ~/.ralph.env: `ralph config commit on|off|status`.",
         click.Argument(["what"], type=click.Choice(("commit",)), expose_value=False),
         click.Argument(["choice"], type=click.Choice(_CHOICES), default="status", metavar="[on|off|status]"),

@@ -244,7 +244,7 @@ import sys
 from functools import partial
 from pathlib import Path
 from ralph.commands.run import find_start
-from ralph.commands.wiring import recover, take_last_look
+from ralph.commands.wiring import recover, record_tree_after_death
 from ralph.loop.iteration import run_agent_once
 from ralph.loop.session import Wiring, run_session
 from ralph.plan.progress.file import ProgressFile
@@ -264,7 +264,7 @@ start = find_start(Invocation("feature.md", "build", (), (), None))
 state = State(start.name, start.progress_path)
 file = ProgressFile(start.progress_path, state)
 held = lock.acquire_lock(lock.working_tree(Path.cwd()))
-sys.exit(run_session(start, file, state, held, Wiring(Fourth, recover, take_last_look)))
+sys.exit(run_session(start, file, state, held, Wiring(Fourth, recover, record_tree_after_death)))
 """
 
 

@@ -34,7 +34,7 @@ _SEEN = (
 _WORTH = ["strict", "max_time", "max_cost", "model", "effort", "roles", "only", "deny", "auto_commit"]
 
 
-def auto_commit_setting(choice: str) -> None:
+def set_auto_commit(choice: str) -> None:
     """Settings for all projects, kept in ~/.ralph.env: `ralph config commit on|off|status`."""
     if choice != "status":
         save_settings({"RALPH_AUTO_COMMIT": str(truth(choice)).lower()})

@@ -40,7 +40,7 @@ def print_log(  # noqa: PLR0913 - what can be asked for
         if not seen.records:
             _print_line(f"nothing has run yet; to begin, {seen.standing.next_move or 'run ralph'}")
         return 0
-    for row in reversed(seen.rows):
+    for row in reversed(seen.iterations):
         if number in (None, "last", str(row.iteration)):
             return _print_iteration(plan, row, what, seen.records, verbose=verbose)
     raise RalphError(f"{plan.name}: there is no such iteration", fix=f"`ralph log {plan.name}` lists them")

@@ -122,7 +122,7 @@ class PlanDetails(NamedTuple):
     """Its journal, the oldest first, with the iteration that runs now, or in which ralph was killed just now."""
 
     @property
-    def rows(self) -> list[Record]:
+    def iterations(self) -> list[Record]:
         """Its iterations, the oldest first."""
         return journal.iterations_in(self.records)
 

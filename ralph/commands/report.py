@@ -110,7 +110,7 @@ def render_page(seen: PlanDetails, now: float) -> bytes:
         finalize=lambda value: without_control_codes(value) if type(value) is str else value,
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
     )
-    rows, charts = seen.rows[-_MOST_ROWS:], []
+    rows, charts = seen.iterations[-_MOST_ROWS:], []
     bars = [(row, _cost_parts(row)) for row in rows]
     for title, what, shown, kinds in _CHARTS:
         top = max((sum(parts[kind] for kind in kinds) for _, parts in bars), default=0.0)
@@ -123,8 +123,8 @@ def render_page(seen: PlanDetails, now: float) -> bytes:
         queue=journal.describe_merges(seen.records),
         bars=bars,
         charts=charts,
-        models=_model_figures(seen.rows),
-        attempts=Counter(row.requirement_id for row in seen.rows if row.counted),
+        models=_model_figures(seen.iterations),
+        attempts=Counter(row.requirement_id for row in seen.iterations if row.counted),
         lanes=_parallel_rows([row for row in rows if row.run == rows[-1].run]),
         tasks=seen.progress.tasks if seen.progress else (),
         records=list(filter(describe_record, seen.records))[-_MOST_ROWS:],

@@ -79,7 +79,7 @@ def _plan_lines(seen: PlanDetails) -> list[str]:
         lines.append(f"merge queue: {queue}")
     if seen.progress:
         lines += [f"  [{task.mark}] {task.whole}" for task in seen.progress.tasks]
-    if rows := seen.rows[-_LAST:]:
+    if rows := seen.iterations[-_LAST:]:
         lines += ["", "The last iterations:"]
         lines += [f"  {format_moment(row.written_at, time.time())}  {plans.describe_record(row)}" for row in rows]
     return lines

@@ -33,7 +33,7 @@ def talk(start: PreparedStart, state: State) -> Invocation | None:
     if not (os.isatty(0) and os.isatty(1)):
         _call(start, state)
     signals.install_handlers()
-    held_lock = _lock(start, file)
+    held_lock = _acquire_lock(start, file)
     try:
         changed = _converse(start, state)
     finally:
@@ -62,7 +62,7 @@ def _call(start: PreparedStart, state: State) -> None:
     raise wanted
 
 
-def _lock(start: PreparedStart, file: ProgressFile) -> Lock:
+def _acquire_lock(start: PreparedStart, file: ProgressFile) -> Lock:
     """The tree for itself; a run that works on the plan is stopped after its iteration, if the user wants that."""
     tree = lock.working_tree(Path.cwd())
     try:

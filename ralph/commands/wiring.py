@@ -39,12 +39,12 @@ def recover(run: Run, held_lock: Lock) -> None:
     recovery.recover(run, held_lock)
 
 
-def take_last_look(state: State) -> None:
+def record_tree_after_death(state: State) -> None:
     """What the supervisor does once ralph is gone and all has ended; nothing where ralph had judged the iteration."""
     from ralph.strict import watch  # noqa: PLC0415 - only that process pays, after a death
 
     if state.unjudged_iteration():
-        watch.take_last_look(state)
+        watch.record_tree_after_death(state)
 
 
-WIRING = Wiring(make_controller, recover, take_last_look)
+WIRING = Wiring(make_controller, recover, record_tree_after_death)

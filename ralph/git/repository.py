@@ -109,7 +109,7 @@ class Repository(Git):
         found = os.fsdecode(b"\n" + done.stdout).removesuffix("\n").split("\n/")  # a name may hold any line's end
         return None if done.code else cls([f"/{path}" for path in found[1:]])
 
-    def ignore_rules(self) -> bytes:
+    def ignore_rules_outside_tree(self) -> bytes:
         """The rules for ignoring that are not in the tree."""
         usual = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
         own = self.output_of("config", "--type=path", f"--default={usual}/git/ignore", "core.excludesFile")

@@ -265,7 +265,7 @@ def _collect_remarks(run: Run, iteration: Iteration) -> Iterator[str]:
 def pause_or_wait(run: Run, iteration: Iteration) -> Stop | None:
     """What lies between two iterations: a notice and a pause, or a long wait; a Stop where that would be in vain."""
     if iteration.again:
-        return _wait_it_out(run, iteration.turn)
+        return _wait_for_limit_or_trouble(run, iteration.turn)
     every = run.settings.notify_frequency
     count = run.tally.iterations
     if every is not None and not iteration.is_merge and (count == 1 or count % every == 0):
@@ -282,7 +282,7 @@ def pause_between(run: Run) -> None:
         _sleep(run, run.settings.delay)
 
 
-def _wait_it_out(run: Run, turn: Turn) -> Stop | None:
+def _wait_for_limit_or_trouble(run: Run, turn: Turn) -> Stop | None:
     """A long pause after this turn, with one line, and for a limit one notice; a Stop where max-time is sooner over.
 
     None for a limit where another agent can work meanwhile.
@@ -313,11 +313,11 @@ def _wait_it_out(run: Run, turn: Turn) -> Stop | None:
         run.outbox.send(notices.waiting_notice(run, waiting, turn.why))
     run.console.set_activity(f"until {format_moment(until, now)}: {turn.outcome.value}", seconds)
     if not run.controller.pause_new_work_until(until):
-        wait_out(run, seconds)
+        wait_watching_file(run, seconds)
     return None
 
 
-def wait_out(run: Run, seconds: float) -> None:
+def wait_watching_file(run: Run, seconds: float) -> None:
     """Waits that long for a limit or trouble to pass, or until somebody writes what ends the run."""
     waited_s = _sleep(run, seconds)
     run.tally.unrecorded_wait_s += waited_s

@@ -34,7 +34,7 @@ class Wiring(NamedTuple):
     make_controller: Callable[[Run], Controller]
     recover: Callable[[Run, Lock], None]
     """Puts right what a dead run left. Raises RalphError where the user has to decide."""
-    take_last_look: Callable[[State], None]
+    record_tree_after_death: Callable[[State], None]
     """What the supervisor does once ralph is gone and all has ended."""
 
 
@@ -44,7 +44,7 @@ def run_session(start: PreparedStart, file: ProgressFile, state: State, held_loc
     Raises RalphError where no iteration could begin. An error of ralph's own leaves the supervisor, which still has an
     agent to end, and the lock in place.
     """
-    last_look = partial(wiring.take_last_look, state)
+    last_look = partial(wiring.record_tree_after_death, state)
     run = open_run(start, file, state, held_lock, after_death=last_look, make_controller=wiring.make_controller)
     run.screen.status = partial(notices.status_line, run)
     run.screen.open()

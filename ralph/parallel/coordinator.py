@@ -19,7 +19,7 @@ from ralph.agent.turn import Commits, Outcome, Turn
 from ralph.errors import RalphError
 from ralph.git.changes import IN_NO_OTHER
 from ralph.git.repository import Repository, text_of
-from ralph.loop.iteration import wait_out
+from ralph.loop.iteration import wait_watching_file
 from ralph.parallel.attempt import Attempt, TaskJob, pack_bundle
 from ralph.parallel.executors import DaskExecutor, LocalExecutor
 from ralph.parallel.merge_queue import MergeQueue, QueuedTask
@@ -176,7 +176,7 @@ class ParallelController(Controller):
             self._stop = Stop(Reason.STUCK, error.message)
         self._begin_tasks()
         if not self.is_busy and not self._stop and (rest_s := self._begins_at - run.pace.now()) > 0:
-            wait_out(run, rest_s)
+            wait_watching_file(run, rest_s)
             self._begins_at = 0.0  # or somebody wrote what ends the wait, and the run
             if stop := run.stop_reason():
                 return stop
@@ -205,12 +205,12 @@ class ParallelController(Controller):
                 break
             listed, alone = tasks.read_tasks(self._file.text), self._settings.task
             task = tasks.select_next(listed, alone, run.tally.crashes)
-            share_usd = self._share_usd(1 if alone else tasks.count_ready(listed))
+            share_usd = self._task_budget_usd(1 if alone else tasks.count_ready(listed))
             if task is None or share_usd == 0:
                 break
             self._begin_task(task, share_usd)
 
-    def _share_usd(self, ready: int) -> float | None:
+    def _task_budget_usd(self, ready: int) -> float | None:
         """What the next one may cost: what is left and not given to those at work, divided by what can begin now."""
         left = left_usd(self._file.last, self._run.tally, self._settings)
         if left is None:

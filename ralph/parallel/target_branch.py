@@ -68,12 +68,14 @@ class TargetBranch:
         Neither where git is too old to say that without a working tree.
         """
         if (base, commit) not in self._stacked:
-            before = self._commit_of(f"{commit}^")
-            tree, names = self._repository.merge_trees(self._commit_of(base, before), self._commit_of(commit, before))
-            self._stacked[base, commit] = self._commit_of(tree, base) if tree else "", names
+            before = self._make_commit(f"{commit}^")
+            tree, names = self._repository.merge_trees(
+                self._make_commit(base, before), self._make_commit(commit, before)
+            )
+            self._stacked[base, commit] = self._make_commit(tree, base) if tree else "", names
         return self._stacked[base, commit]
 
-    def _commit_of(self, tree: str, *parents: str) -> str:
+    def _make_commit(self, tree: str, *parents: str) -> str:
         """A commit that only ralph sees."""
         words = [word for parent in parents for word in ("-p", parent)]
         return self._repository.run(*_NOBODY, "commit-tree", f"{tree}^{{tree}}", *words, "-m", "ralph").decode().strip()

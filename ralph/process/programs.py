@@ -156,15 +156,17 @@ def _wait_in_front(pid: int, over: Callable[[], bool]) -> int:
     return os.waitstatus_to_exitcode(status)
 
 
-class Tree:
+class ProcessTree:
     """The processes that are roots by their pid and their parent's, all below, and those seen there before."""
 
     def __init__(self, is_root: Callable[[int, int], bool], is_over: Callable[[], bool] | None = None) -> None:
         self._is_root = is_root
-        self._is_over = is_over or (lambda: not (self.look() or self.look()))  # what is born in one shows in the next
+        self._is_over = is_over or (
+            lambda: not (self.find_running() or self.find_running())
+        )  # what is born in one shows in the next
         self._seen = dict[int, str]()
 
-    def look(self) -> list[int]:
+    def find_running(self) -> list[int]:
         """All that run now, but this process; parents first, so that they are asked before they see a child end."""
         alive = [one for one in (_proc() if LINUX else _ps()) if one[0] != os.getpid()]
         found, before = dict[int, str](), -1
@@ -180,19 +182,19 @@ class Tree:
         """TERM, a while, KILL; the command lines of what had to be ended, without `but`, and of what could not be."""
         if self._is_over():
             return (), ()
-        names = {pid: _command(pid) for pid in self.look() if pid != but}
+        names = {pid: _command_line(pid) for pid in self.find_running() if pid != but}
         for number, within_s in ((signal.SIGTERM, patience.terminate_s), (signal.SIGKILL, patience.kill_s)):
             deadline, due = time.monotonic() + within_s, dict[int, float]()
             while not self._is_over() and time.monotonic() < deadline:
                 if number == signal.SIGTERM and signals.is_impatient():
                     break
-                for pid in self.look():
+                for pid in self.find_running():
                     if time.monotonic() >= due.get(pid, 0.0):
                         due[pid] = time.monotonic() + 1.0  # a shell that has just forked can lose what it traps
                         signals.send_signal(os.kill, pid, number)
                 signals.wait(0.02)
-        left = self.look()
-        return tuple(name for pid, name in names.items() if pid not in left), tuple(map(_command, left))
+        left = self.find_running()
+        return tuple(name for pid, name in names.items() if pid not in left), tuple(map(_command_line, left))
 
 
 def end_strays(mark: str, patience: Patience) -> tuple[str, ...]:
@@ -202,7 +204,7 @@ def end_strays(mark: str, patience: Patience) -> tuple[str, ...]:
     def carries(pid: int, _parent: int) -> bool:
         return marked.search(read_or_empty(Path(f"/proc/{pid}/environ"))) is not None
 
-    return Tree(carries).end(patience)[0]
+    return ProcessTree(carries).end(patience)[0]
 
 
 def is_git_running(inside: Path) -> bool:
@@ -247,6 +249,6 @@ def _ps() -> Iterator[tuple[int, int, str]]:
                 yield int(pid), int(parent), started
 
 
-def _command(pid: int) -> str:
+def _command_line(pid: int) -> str:
     line = read_or_empty(Path(f"/proc/{pid}/cmdline")).replace(b"\0", b" ")
     return " ".join(line.decode(errors="replace").split())[:80] or f"process {pid}"

@@ -21,7 +21,7 @@ from typing import IO, NamedTuple
 from ralph.errors import RalphError
 from ralph.files import os_errors_as_ralph_errors
 from ralph.process import signals
-from ralph.process.programs import LINUX, Patience, Tree, end_strays, spawn
+from ralph.process.programs import LINUX, Patience, ProcessTree, end_strays, spawn
 
 _LOOK_S = 3600.0 if LINUX else 2.0  # where orphans do not become the supervisor's, it has to have seen them in time
 _GONE = (EOFError, pickle.UnpicklingError)  # the latter in the middle of a word
@@ -162,7 +162,7 @@ class _SupervisorProcess:
     def __init__(self, reads: int, writes: int, patience: Patience) -> None:
         self._reads, self._writes, self._patience = _reader(reads), writes, patience
         self._codes = dict[int, int]()  # of its children that have ended
-        self._tree = Tree(lambda _, parent: parent == os.getpid(), self._is_childless if LINUX else None)
+        self._tree = ProcessTree(lambda _, parent: parent == os.getpid(), self._is_childless if LINUX else None)
 
     def serve(self) -> None:
         """Runs what ralph says until it is gone."""
@@ -181,7 +181,7 @@ class _SupervisorProcess:
             return Ended(code=-signal.SIGKILL, unstarted=str(error.strerror))
         while self._runs(pid) and not signals.wait(_LOOK_S, self._reads):
             if not LINUX:
-                self._tree.look()
+                self._tree.find_running()
         deadline = time.monotonic() + self._patience.interrupt_s
         if self._runs(pid):  # only SIGINT makes the real agent report its cost (measured)
             signals.send_signal(os.killpg, pid, signal.SIGINT)

@@ -52,11 +52,11 @@ class Screen:
     def say_for_agent(self, line: str) -> None:
         """A line of the agent's."""
         if not self.quiet:
-            self._put(1, self._cut_long_line(line))
+            self._write_line(1, self._cut_long_line(line))
 
     def say(self, line: str) -> None:
         """A line of ralph's own."""
-        self._put(1, f"{self._bold}{self._wrap_for_terminal(line, 1)}{self._off}")
+        self._write_line(1, f"{self._bold}{self._wrap_for_terminal(line, 1)}{self._off}")
 
     def remark(self, line: str) -> None:
         """A line of ralph's own that somebody who wants it quiet can do without."""
@@ -65,7 +65,7 @@ class Screen:
 
     def complain(self, line: str) -> None:
         """A line on standard error."""
-        self._put(self._errors, self._wrap_for_terminal(line, 2))
+        self._write_line(self._errors, self._wrap_for_terminal(line, 2))
 
     def _wrap_for_terminal(self, line: str, fd: int) -> str:
         edge = terminal_width() if os.isatty(fd) else None
@@ -75,7 +75,7 @@ class Screen:
         whole = self.verbose or len(line) <= LINE_LIMIT
         return without_control_codes(line) if whole else clip(line, LINE_LIMIT)
 
-    def _put(self, fd: int, line: str) -> None:
+    def _write_line(self, fd: int, line: str) -> None:
         data = line.encode(sys.stdout.encoding, "ascii") + b"\n"
         with self._changed:
             if self._bytes > _BYTES_KEPT:

@@ -29,7 +29,7 @@ codecs.register_error("ascii", _in_ascii)
 
 
 @lru_cache(1_024)
-def _columns(letter: str) -> int:
+def _column_count(letter: str) -> int:
     """Of one character; terminals disagree on some emoji, and too many is harmless where too few is not."""
     if unicodedata.category(letter) in ("Mn", "Me", "Cf"):
         return int(letter == _EMOJI)
@@ -38,13 +38,13 @@ def _columns(letter: str) -> int:
 
 def display_width(text: str) -> int:
     """How many columns of a terminal it takes."""
-    return len(text) if text.isascii() else sum(map(_columns, text))
+    return len(text) if text.isascii() else sum(map(_column_count, text))
 
 
 def _count_fitting(text: str, width: int) -> int:
     """How many of its characters fit into so many columns."""
     for at, letter in enumerate(text):
-        width -= _columns(letter)
+        width -= _column_count(letter)
         if width < 0:
             return at
     return len(text)

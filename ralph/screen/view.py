@@ -39,7 +39,7 @@ class View:
 
     def begin(self) -> Stream:
         """What reads the output of a new agent, to show it."""
-        self._stream = Stream(self.show, self.tell, self._windows)
+        self._stream = Stream(self.show, self.show_text, self._windows)
         self.doing = "working"
         """What it does now."""
         self.heard_at = time.monotonic()
@@ -52,7 +52,7 @@ class View:
         indent = _MARGIN
         lines: Iterable[str] = ()
         if event.get("subtype") == "init":
-            self._note_account(event)
+            self._note_model_and_payer(event)
         elif self._account != self._shown_account:
             self._shown_account = self._account
             if event.get("error") != "authentication_failed":  # else no login pays
@@ -77,7 +77,7 @@ class View:
             for line in _prefix_lines("»", prompt):
                 self._say(_MARGIN + line)
 
-    def tell(self, line: str) -> None:
+    def show_text(self, line: str) -> None:
         """A line of text."""
         self.heard_at = time.monotonic()
         self._say(_MARGIN + line)
@@ -124,7 +124,7 @@ class View:
         first, _, more = telling.strip().partition("\n")
         return f"{block.get('name')} {first}".rstrip() + " …" * bool(more)
 
-    def _note_account(self, event: Event) -> None:
+    def _note_model_and_payer(self, event: Event) -> None:
         self.doing = "thinking"
         turn = self._stream.so_far
         account = turn.model

@@ -47,7 +47,7 @@ def read_claim(message: str, call: Mapping[str, Any], *, token: str, task_id: st
     A signal counts alone on its line, or at the very end of the last line; never in code, in a quotation or within a
     sentence. All that count have to say the same.
     """
-    lines = _lines(message)
+    lines = _lines_outside_fences(message)
     signals = [*map(_SIGNAL.fullmatch, lines), *map(_AT_THE_END.fullmatch, lines[-1:])]
     claimed = [(one[1], dict(_ATTRIBUTE.findall(one[2])), one[3]) for one in signals if one]
     kind = {"complete": "done", "blocked": "blocked"}.get(str(call.get("name")).rpartition("_")[2], "")
@@ -64,11 +64,11 @@ def read_claim(message: str, call: Mapping[str, Any], *, token: str, task_id: st
 
 def requested_mode(message: str, token: str) -> str:
     """The mode that the final words of an agent ask for, alone on a line; empty where they ask for none."""
-    found = [_MODE.fullmatch(line) for line in _lines(message)]
+    found = [_MODE.fullmatch(line) for line in _lines_outside_fences(message)]
     return next((one[2] for one in found if one and one[1] == token), "")
 
 
-def _lines(message: str) -> list[str]:
+def _lines_outside_fences(message: str) -> list[str]:
     """Its lines outside of code fences, except those that are blank at its end."""
     return [
         line.body.decode().strip() for line in read_lines_and_fences(message.strip().encode(errors="replace")).lines

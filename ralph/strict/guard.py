@@ -62,9 +62,9 @@ class Guard:
     What may change is asked of the run when an iteration begins, since another mode has other settings.
     """
 
-    _persons: Collection[str] = ()
+    _changed_by_user: Collection[str] = ()
     """What somebody changed after the end of an iteration that died; it stays."""
-    _earlier: Collection[str] = ()
+    _changed_earlier: Collection[str] = ()
     """What the attempts before this one changed of its task's files; putting back ends where they left it."""
     blocked = ""
     """Why the run has to end and nothing more may be done here, as far as that is known."""
@@ -156,7 +156,7 @@ class Guard:
         for names in undone.values():
             self._complain(f"restored {plural(len(names), 'file')}; what went is in {self._state.folder}/kept")
         if not self.blocked:
-            self._note_uncommitted(task, self._earlier)
+            self._note_uncommitted(task, self._changed_earlier)
 
     def wait_for_index(self) -> str:
         """Waits while somebody's git holds the index, such as a `git commit` in an editor; why that was in vain."""
@@ -184,7 +184,9 @@ class Guard:
                 failed = jj_commit(self._root, names, message)
                 self.committed = Commits(count=int(not failed))
             elif self._repository:
-                self.committed, failed, left_out = self._repository.commit_files(names, message, self._run_git)
+                self.committed, failed, left_out = self._repository.commit_files(
+                    names, message, self._run_git_with_hooks
+                )
                 if left_out and not failed:
                     self._complain(f"{join_names(left_out)} changed, and no commit has that: git ignores it")
         if failed:
@@ -259,9 +261,9 @@ class Guard:
             if self._repository and (staged := self._repository.index_now()):
                 where = self._state.keep_copy("index", staged)
                 self._complain(f"so does what is staged: git's index as it is now is kept in {where}")
-        self._persons = changed_since_end(look, self._shadow)
+        self._changed_by_user = changed_since_end(look, self._shadow)
         self._put_right(watched, look)
-        self._persons = ()
+        self._changed_by_user = ()
         return watched.tampered
 
     def changed_files(self, task: str) -> Sequence[str]:
@@ -328,19 +330,21 @@ class Guard:
         if watch.is_strict:
             watched.changed = changed
             if look:  # what somebody changed since, too, and did not remove
-                both = [name for name in self._shadow.changes() if name in self._persons and name in look.changes]
+                both = [
+                    name for name in self._shadow.changes() if name in self._changed_by_user and name in look.changes
+                ]
                 changed += tuple(name for name in both if os.path.lexists(self._root / name))
-            self._earlier = self._uncommitted.get(watch.task, ())
-            self._note_uncommitted(watch.task, {*self._earlier, *changed})
-        elif repository and (watched.outside or self._commits_too_much()) and (moved := self._put_head_back(look)):
+            self._changed_earlier = self._uncommitted.get(watch.task, ())
+            self._note_uncommitted(watch.task, {*self._changed_earlier, *changed})
+        elif repository and (watched.outside or self._has_forbidden_commits()) and (moved := self._put_head_back(look)):
             message = repository.output_of("log", "-1", "--format=%B", moved)
-            _, failed, _ = repository.commit_files(changed, message, self._run_git)
+            _, failed, _ = repository.commit_files(changed, message, self._run_git_with_hooks)
             if failed:
                 self._complain(f"what may stay of the agent's commits stays uncommitted: {failed}")
         watch.is_settled = True
         self._state.save_note(watch)
 
-    def _commits_too_much(self) -> bool:
+    def _has_forbidden_commits(self) -> bool:
         """Whether a commit of this iteration holds a file that --only does not allow."""
         repository, place = self._repository, self._watch.place
         if self.blocked or not repository or not place or repository.read_head()[1] == place[1]:
@@ -409,7 +413,7 @@ class Guard:
             rights = dict.fromkeys(shadow.changed_rights() if self._watch.only else (), True)
             there = {name: False for name in hidden if os.path.lexists(self._root / name)}
             found = (shadow.changes() | there | rights).items()
-            changes = {name: was_there for name, was_there in found if name not in self._persons}
+            changes = {name: was_there for name, was_there in found if name not in self._changed_by_user}
             wrong = [name for name in changes if why_not(name)]
             new = [name for name in wrong if not changes[name]]
             if len(new) > _MOST_NEW_FILES:
@@ -439,7 +443,7 @@ class Guard:
             return ""
         return _NOT_ALLOWED
 
-    def _run_git(self, argv: Sequence[str], stdin: bytes) -> str:
+    def _run_git_with_hooks(self, argv: Sequence[str], stdin: bytes) -> str:
         """Runs git as a check is run, so that nothing which a hook starts stays; why it failed, or nothing."""
         run = self._run
         output = run.state.new_record(run.id, run.current.number)

@@ -104,7 +104,7 @@ class Shadow(Git):
         self.folder.mkdir(mode=0o700)  # in it is what was private
         if self._repository is None:
             return []
-        self._rules += self._repository.ignore_rules()
+        self._rules += self._repository.ignore_rules_outside_tree()
         with contextlib.suppress(OSError):  # another file system
             shutil.copytree(self._repository.common / "objects", self.folder / "objects", copy_function=os.link)
         return self._repository.list_names("ls-files", "-z")

@@ -62,7 +62,7 @@ def _errors_mean_unknown() -> Iterator[None]:
 
 
 @_errors_mean_unknown()
-def take_last_look(state: State) -> None:
+def record_tree_after_death(state: State) -> None:
     """Writes down, with one rename, how all is now that the last process of a dead run has ended.
 
     Once: a run that dies while it recovers from another one's death has changed nothing that is to be judged.
