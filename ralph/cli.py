@@ -71,7 +71,7 @@ def main(pace: "Pace | None" = None) -> None:
     except (KeyboardInterrupt, click.Abort):
         code = 128 + (signals.interrupted() or 2)
     if code > 128:
-        signals.die_by(code - 128)
+        signals.die_by_signal(code - 128)
     gc.freeze()  # else the interpreter looks through everything there is before it leaves: 5 ms of every run
     sys.exit(code)
 

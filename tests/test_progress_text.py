@@ -15,7 +15,7 @@ from ralph_driver import progress_text
 from test_tasks import words
 
 from ralph.plan import progress
-from ralph.plan.progress import Progress, harmless_output, parse
+from ralph.plan.progress import Progress, escape_output, parse
 from ralph.plan.progress.reading import BOM, read_lines_and_fences
 
 TEXT = progress_text("one").encode()
@@ -101,23 +101,23 @@ def test_a_new_task_stands_at_the_end_of_the_list(text: str, now: str) -> None:
     ],
 )
 def test_output_is_shown_as_a_terminal_would(raw: str, shown: str) -> None:
-    assert harmless_output(raw) == shown
+    assert escape_output(raw) == shown
 
 
 def test_a_refusal_says_why_and_what_was_put_into_it_stays() -> None:
     why = ["`make test` exited with 2"]
-    refused = progress.with_refusal(TEXT, why, "FAILED test_login\n\n1 failed\n")
+    refused = progress.with_rejection(TEXT, why, "FAILED test_login\n\n1 failed\n")
     said = b"because:\n>\n> - `make test` exited with 2\n>\n>     FAILED test_login\n>\n>     1 failed\n\n"
     assert refused.startswith(TEXT + b"\n## Verification\n\n<!-- ralph writes")
-    assert progress.with_refusal(refused, why) == progress.with_refusal(TEXT, why)
+    assert progress.with_rejection(refused, why) == progress.with_rejection(TEXT, why)
     assert refused.endswith(said)
     for where in (b">\n", b">     FAILED"):
-        assert b"mine\n" in progress.without_refusal(refused.replace(where, b"mine\n" + where))
+        assert b"mine\n" in progress.without_rejection(refused.replace(where, b"mine\n" + where))
     shorter = refused.replace(b">     FAILED test_login\n", b"")
-    assert progress.without_refusal(shorter + b"    Port 81.\n") == TEXT + b"    Port 81.\n"
+    assert progress.without_rejection(shorter + b"    Port 81.\n") == TEXT + b"    Port 81.\n"
     for half in ("half an emoji: \ud83d", "caf\udce9"):  # programs that count in UTF-16 cut a character in its middle
         assert parse(progress.with_blocked_line(TEXT, half)).blocked_by_ralph
-        assert parse(progress.with_refusal(TEXT, [half])).tasks == parse(TEXT).tasks
+        assert parse(progress.with_rejection(TEXT, [half])).tasks == parse(TEXT).tasks
 
 
 # What holds for every text.
@@ -201,9 +201,9 @@ def test_a_refusal_means_nothing_changes_no_byte_and_goes_without_a_trace(
     above: bytes, text: bytes, why: list[str], output: str
 ) -> None:
     """Of a text that does not end in a newline only that newline stays; the blank line above makes one of no text."""
-    now = progress.with_refusal(text, why, output)
+    now = progress.with_rejection(text, why, output)
     assert now.startswith(ended(text))
     assert meaning(now) == meaning(text)
-    assert progress.without_refusal(now) == (ended(text) if text not in (b"", BOM) else text + b"\n")
-    bare = ended(above) + progress.with_refusal(text, why)
+    assert progress.without_rejection(now) == (ended(text) if text not in (b"", BOM) else text + b"\n")
+    bare = ended(above) + progress.with_rejection(text, why)
     assert meaning(ended(above) + now) == meaning(bare), "whatever is put above it later"

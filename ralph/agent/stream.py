@@ -105,7 +105,7 @@ class Stream:
         self._tell(text)
         return shorten(f"{before}{text}\n", _TEXT_LENGTH, end=True)
 
-    def has_enough(self, most: float | None) -> bool:
+    def is_context_full(self, most: float | None) -> bool:
         """Whether more than this part of the context is used, and nothing is lost when the agent is interrupted now.
 
         No tool runs, and its answer begins to call one, so it wants to continue. The real one does not report its cost

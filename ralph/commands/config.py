@@ -100,7 +100,7 @@ def save_settings(values: Mapping[str, str]) -> None:
 
     Raises RalphError where it cannot be read whole: an edit could land in an open quote.
     """
-    path = sources.home_file()
+    path = sources.home_settings_path()
     real = Path(os.path.realpath(path))  # dotenv would put a file in the place of a link
     present = {one.variable: one.text for one in sources.read_env_file(path, Source.HOME_FILE)}
     if "" in present:

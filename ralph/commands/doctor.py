@@ -173,7 +173,9 @@ class _Doctor:
         line = f"\ncd {shlex.quote(str(Path.cwd()))} && {shlex.join(words)}".replace("%", r"\%")  # % ends a command
         message = "this line of a crontab gives a run all that it finds here"
         if lost := sorted(name for name in os.environ if name.startswith("RALPH_")):
-            yield warning(f"{message}, except {join_names(lost)}", f"write that into {sources.home_file()}{line}")
+            yield warning(
+                f"{message}, except {join_names(lost)}", f"write that into {sources.home_settings_path()}{line}"
+            )
         else:
             yield ok(message, line)
 

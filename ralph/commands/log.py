@@ -38,7 +38,7 @@ def print_log(  # noqa: PLR0913 - what can be asked for
     if number is None and what is None:
         _print_list(seen.records)
         if not seen.records:
-            _print_line(f"nothing has run yet; to begin, {seen.standing.next_move or 'run ralph'}")
+            _print_line(f"nothing has run yet; to begin, {seen.standing.next_step_hint or 'run ralph'}")
         return 0
     for row in reversed(seen.iterations):
         if number in (None, "last", str(row.iteration)):

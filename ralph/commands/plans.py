@@ -101,7 +101,7 @@ class PlanStatus(NamedTuple):
     state: str
     """`new`, `planned`, `running`, `waiting`, `stopped`, `blocked`, `done`; `unchecked` when done is a claim."""
     why: str = ""
-    next_move: str = ""
+    next_step_hint: str = ""
     """What the user can do to continue, if another run alone does not."""
 
     @property
@@ -172,7 +172,7 @@ def _status_between_runs(
         return PlanStatus("unchecked", "the next run checks RALPH_DONE")
     if stop:
         state = {Reason.DONE: "done", Reason.BLOCKED: "blocked"}.get(stop.reason, "stopped")
-        return PlanStatus(state, stop.why, stop.next_move(plan.progress_path.name))
+        return PlanStatus(state, stop.why, stop.next_step_hint(plan.progress_path.name))
     if begun and not journal.find_run_end([last] if last else [], begun):
         return PlanStatus("stopped", f"ralph was killed in iteration {begun.iteration} of {begun.mode}")
     if last is None:

@@ -48,7 +48,7 @@ def start_run(asked: Invocation) -> int:
     now = file.read() if file.exists() else None
     check_progress_owner(start, now)
     if now and not held_lock.dead_run_mark() and (early := why_nothing_to_do(start, state, file.text)):
-        raise RalphError.of([early, *start.missing_imports(file.text)])
+        raise RalphError.of([early, *start.imported_tasks_missing_from(file.text)])
     from ralph.commands.wiring import WIRING  # noqa: PLC0415 - same
     from ralph.loop.session import run_session  # noqa: PLC0415 - 60 ms that a start with nothing to do need not pay
 
@@ -139,7 +139,7 @@ def why_nothing_to_do(start: PreparedStart, state: State, text: bytes) -> RalphE
     if not stop:
         return None
     what = f"is {stop.reason.label}"
-    fix = stop.next_move(str(path)) or f"edit {path}"
+    fix = stop.next_step_hint(str(path)) or f"edit {path}"
     if stop.reason is Reason.LIMIT:
         what = "goes no further"
         fix = "raise it to continue"

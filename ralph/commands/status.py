@@ -73,8 +73,8 @@ def _plan_lines(seen: PlanDetails) -> list[str]:
     lines = [f"{seen.plan.name} · {standing.state}" + f": {standing.why}" * bool(standing.why), _format_sums(seen)]
     if seen.holder:
         lines.append(f"held by ralph since {seen.holder.since} (pid {seen.holder.pid})")
-    if standing.next_move:
-        lines.append(f"to continue, {standing.next_move}")
+    if standing.next_step_hint:
+        lines.append(f"to continue, {standing.next_step_hint}")
     if queue := journal.describe_merges(seen.records):
         lines.append(f"merge queue: {queue}")
     if seen.progress:

@@ -255,7 +255,7 @@ class Changes:
         """Removes the locks that a git of this iteration left behind, not older ones; their paths."""
         return remove_orphaned_locks(self._tree, self._began)
 
-    def describe_commit(self) -> str:
+    def identify_tree(self) -> str:
         """The commit that the working tree was on at the last look, and `-dirty-DIGEST` of the changes beyond it."""
         differ = sorted((name, *each) for name, each in self._seen.files.items() if not self._is_own(name))
         dirty = f"-dirty-{zlib.crc32(repr(differ).encode()):08x}" if any(entry for _, entry, _ in differ) else ""

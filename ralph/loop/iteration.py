@@ -20,7 +20,7 @@ from ralph.process import signals
 from ralph.process.supervisor import Command
 from ralph.run import notices
 from ralph.run.context import Run
-from ralph.run.judge import Iteration, TurnFindings, add_to_tally, quote_tasks, wait_s
+from ralph.run.judge import Iteration, TurnFindings, add_to_tally, pause_after_turn_s, quote_tasks
 from ralph.run.memory import prompt_memory
 from ralph.run.verdict import Reason, Stop, budget_usd, needs_final_check
 from ralph.store import journal
@@ -145,7 +145,7 @@ def _run_agent(run: Run, transcript: Path, prompt: str, messages: NewMessages) -
             Outcome.TROUBLE: works and took_s - retries_at > silence_s,  # what it prints of that does not show life
             Outcome.HUNG: works and silent_s > silence_s,
             Outcome.TOO_LONG: works and printed > pace.transcript_bytes,
-            Outcome.CONTEXT_FULL: works and stream.has_enough(settings.max_context),
+            Outcome.CONTEXT_FULL: works and stream.is_context_full(settings.max_context),
         }
         cut = next((outcome for outcome, is_reached in reached.items() if is_reached), None)
         if cut is Outcome.INTERRUPTED:
@@ -293,10 +293,10 @@ def _wait_for_limit_or_trouble(run: Run, turn: Turn) -> Stop | None:
         return None
     now = run.pace.now()
     most_s = run.settings.max_time
-    until = now + wait_s(turn, repeats=run.tally.repeats - 1, now=now)
+    until = now + pause_after_turn_s(turn, repeats=run.tally.repeats - 1, now=now)
     if turn.outcome is Outcome.LIMIT:
         pool = run.pool
-        until = pool.limit_until(until, pool.agents if run.controller.is_parallel else [pool.current])
+        until = pool.note_limit(until, pool.agents if run.controller.is_parallel else [pool.current])
         if free := pool.free_agents():
             limited = f"{pool.current.name} is at its limit, until {format_moment(until, now)}"
             what = f"{free[0].name} works while {limited}"

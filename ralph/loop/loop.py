@@ -5,7 +5,7 @@ again each time round, so a restart needs no code: the same command continues wh
 """
 
 from ralph.loop.iteration import pause_between, pause_or_wait, record_iteration
-from ralph.loop.modes import advance_mode, is_validation_due, skip_build, switch_to_file_mode
+from ralph.loop.modes import advance_mode, is_validation_due, skip_build_if_done, switch_to_file_mode
 from ralph.plan import progress
 from ralph.run.claims import check_claim, verify_before_start
 from ralph.run.context import Run
@@ -17,7 +17,7 @@ from ralph.store.notes import AnnouncedConversation, BlockReason
 def loop(run: Run) -> Stop:
     """Iterates until there is a reason to stop, and returns it."""
     stop = prepare_next_iteration(run)
-    if not stop and (skip_build(run) or run.stop_if_interrupted()):
+    if not stop and (skip_build_if_done(run) or run.stop_if_interrupted()):
         stop = prepare_next_iteration(run)
     while not stop:
         iteration = judge_and_conclude(run, run.controller.run_iteration())
@@ -70,6 +70,6 @@ def finish_run(run: Run, stop: Stop) -> Stop:
         run.file.edit(progress.with_blocked_line, stop.why)
         run.state.save_note(BlockReason(reason=stop.reason.name))
     elif stop.reason is Reason.DONE:
-        run.file.edit(progress.without_refusal)
+        run.file.edit(progress.without_rejection)
     run.update_plan()
     return stop

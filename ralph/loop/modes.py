@@ -19,7 +19,7 @@ from ralph.words import join_names, plural
 
 def enter_mode(run: Run) -> None:
     """Sets up a mode: the controller that it needs, in place of that of the mode before."""
-    if run.start.asked.mode == "all" and not _is_file_mode(run):
+    if run.start.asked.mode == "all" and not _is_mode_from_progress_file(run):
         run.file.edit(progress.with_mode, run.mode)
         run.live.file_mode = run.mode
     leave_mode(run)
@@ -77,7 +77,7 @@ def advance_mode(run: Run, stop: Stop) -> bool:
     return True
 
 
-def skip_build(run: Run) -> bool:
+def skip_build_if_done(run: Run) -> bool:
     """Under `all`, names the next mode at once where no task is open and verify passes; returns whether it did."""
     now = run.file.last
     begins = run.start.asked.mode == "all" and not run.settings.once and not run.tally.last_failure
@@ -116,7 +116,7 @@ def end_one_iteration_mode(run: Run, iteration: Iteration) -> Iteration:
         return (
             replace(iteration, ended=_follow_validation(run, goes_on=goes_on)) if reason is Reason.ONCE else iteration
         )
-    if reason in (Reason.ONCE, Reason.BLOCKED) and _is_file_mode(run):
+    if reason in (Reason.ONCE, Reason.BLOCKED) and _is_mode_from_progress_file(run):
         run.file.edit(progress.with_mode, run.settings.next_mode or "build")
     return replace(iteration, ended=None) if reason is Reason.ONCE and goes_on else iteration
 
@@ -125,7 +125,7 @@ def _follow_validation(run: Run, *, goes_on: bool) -> Stop | None:
     """What follows on a mode that judges: done if no task is open and verify passes, else the next mode, some times."""
     rounds = max(run.file.last.round, 1)
     most = run.settings.max_rounds
-    stands = _is_file_mode(run)
+    stands = _is_mode_from_progress_file(run)
     left = "; ".join(why_not_done(run.file.last))
     if not left:
         run.file.edit(lambda text: progress.with_mode(progress.with_status(text, "RALPH_DONE"), "build", ""))
@@ -141,7 +141,7 @@ def _follow_validation(run: Run, *, goes_on: bool) -> Stop | None:
     return None if goes_on else Stop(Reason.UNFINISHED, left)
 
 
-def _is_file_mode(run: Run) -> bool:
+def _is_mode_from_progress_file(run: Run) -> bool:
     """Whether the mode comes from the progress file, and not only from this command line."""
     return run.mode == (run.live.file_mode or "build")
 
@@ -165,11 +165,11 @@ def _announce_green_checks(run: Run) -> bool:
     held_checks = [text for text, ended in found.items() if not ended.failed]
     marker = progress.PROVES_NOTHING.encode()
     if not held_checks and marker in run.file.text:
-        run.file.edit(progress.without_refusal)
+        run.file.edit(progress.without_rejection)
     if held_checks:
         what = f"{len(held_checks)} of {plural(len(found), 'check')} {progress.PROVES_NOTHING}"
         run.console.complain(f"{what}: {join_names(held_checks, 10)}")
-        run.file.edit(partial(progress.with_refusal, what=what), held_checks)
+        run.file.edit(partial(progress.with_rejection, what=what), held_checks)
     return bool(held_checks) and marker not in run.current.text_before
 
 

@@ -99,7 +99,7 @@ def _prepare_session(run: Run, held_lock: Lock, wiring: Wiring) -> None:
             f"{plural(len(start.imported.tasks), 'task')} taken from {start.imported.place} into the Task List"
         )
         file.edit(start.with_imported_tasks)
-    for text in start.missing_imports(file.text):
+    for text in start.imported_tasks_missing_from(file.text):
         run.console.complain(text.message)
     if start.is_strict_build:
         start.why_stuck(file.text)  # where the list is wrong, it ends here

@@ -151,7 +151,7 @@ def run_job(job: TaskJob, out: IO[bytes], ralph: Callable[[], None]) -> None:
     folder = _take_folder(job.name)
     with socket.socket() as content:
         env = {name: value for name, value in os.environ.items() if name == MARK or not name.startswith("RALPH_")}
-        env |= {**job.env, NAME: job.name, "RALPH_PORT": str(_hold_ports(content))}
+        env |= {**job.env, NAME: job.name, "RALPH_PORT": str(_reserve_port_range(content))}
         env["XDG_STATE_HOME"] = str(folder / "state")
         try:
             _write_result(out, *_run_in_clone(job, folder, env, ralph), job.transcript_bytes)
@@ -300,7 +300,7 @@ def _write_files(top: Path, found: Mapping[str, tuple[int, str]]) -> None:
         path.chmod(mode)
 
 
-def _hold_ports(content: socket.socket) -> int:
+def _reserve_port_range(content: socket.socket) -> int:
     """The first of some ports that no other attempt on this machine is given, for as long as the socket is open."""
     for port in range(_FIRST_PORT, _LAST_PORT, _PORTS):
         with contextlib.suppress(OSError):

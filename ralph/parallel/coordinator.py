@@ -23,7 +23,7 @@ from ralph.loop.iteration import wait_watching_file
 from ralph.parallel.attempt import Attempt, TaskJob, pack_bundle
 from ralph.parallel.executors import DaskExecutor, LocalExecutor
 from ralph.parallel.merge_queue import MergeQueue, QueuedTask
-from ralph.parallel.running_task import RunningTask, result_of, turn_of, why_failed
+from ralph.parallel.running_task import RunningTask, result_of_future, turn_of_attempt, why_failed
 from ralph.parallel.target_branch import TargetBranch
 from ralph.plan import progress, prompt, tasks
 from ralph.plan.progress import encode_text
@@ -34,7 +34,7 @@ from ralph.run.context import CurrentIteration, Run, merge_window
 from ralph.run.controllers import Controller
 from ralph.run.judge import Iteration, TurnFindings
 from ralph.run.memory import HANDOVER, last_handover
-from ralph.run.verdict import Reason, Stop, left_usd, stop_reason
+from ralph.run.verdict import Reason, Stop, remaining_usd, stop_reason
 from ralph.settings.sources import OF_AGENTS
 from ralph.settings.table import Source
 from ralph.store.journal import parse_records
@@ -205,14 +205,14 @@ class ParallelController(Controller):
                 break
             listed, alone = tasks.read_tasks(self._file.text), self._settings.task
             task = tasks.select_next(listed, alone, run.tally.crashes)
-            share_usd = self._task_budget_usd(1 if alone else tasks.count_ready(listed))
+            share_usd = self._task_budget_usd(1 if alone else tasks.count_startable_tasks(listed))
             if task is None or share_usd == 0:
                 break
             self._begin_task(task, share_usd)
 
     def _task_budget_usd(self, ready: int) -> float | None:
         """What the next one may cost: what is left and not given to those at work, divided by what can begin now."""
-        left = left_usd(self._file.last, self._run.tally, self._settings)
+        left = remaining_usd(self._file.last, self._run.tally, self._settings)
         if left is None:
             return None
         for trial in self.running.values():
@@ -251,7 +251,7 @@ class ParallelController(Controller):
             progress=text.decode(errors="surrogateescape"),
             config=self._git_config(),
             env=self._env() | {HANDOVER: last_handover(run.state, task.id)},
-            templates=prompt.own_templates(settings.prompts),
+            templates=prompt.user_templates(settings.prompts),
             words=self._attempt_arguments(task, share_usd),
             agent_words=run.start.asked.agent_arguments,
             setup=settings.setup or "",
@@ -338,7 +338,7 @@ class ParallelController(Controller):
             if ready and not self.running and stop:
                 return self._merge_iteration(ready, Turn(outcome=Outcome.INTERRUPTED, why=stop.why))
             if ready and not (stop or self._in_the_way):
-                return self._merge_iteration(ready, turn_of(ready.checked))
+                return self._merge_iteration(ready, turn_of_attempt(ready.checked))
             self._announce_wait()
             future = self._wait_for_event()
             if future in self.running:
@@ -383,8 +383,8 @@ class ParallelController(Controller):
         run = self._run
         trial = self.last = self.running.pop(future)
         self._merging = None
-        trial.result = result_of(future)
-        turn = turn_of(trial.result)
+        trial.result = result_of_future(future)
+        turn = turn_of_attempt(trial.result)
         if run.stop_if_interrupted():
             turn.outcome = Outcome.INTERRUPTED
         elif trial.is_taken_back(self._file.text):
@@ -471,7 +471,7 @@ class ParallelController(Controller):
         task, most = self.last.task, self._settings.max_tries
         self._file.edit(edits.with_failure, task.id, why, most)
         return replace(
-            iteration, failed=f"{task.id}, attempt {task.tries + 1}: {why}", may_retry=task.has_more_tries(most)
+            iteration, failed=f"{task.id}, attempt {task.tries + 1}: {why}", may_retry=task.has_attempts_left(most)
         )
 
     def _merge(self, iteration: Iteration, entry: QueuedTask) -> Iteration:

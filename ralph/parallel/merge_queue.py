@@ -5,7 +5,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from ralph.parallel.attempt import Attempt
-from ralph.parallel.running_task import RunningTask, result_of
+from ralph.parallel.running_task import RunningTask, result_of_future
 from ralph.parallel.target_branch import TargetBranch
 from ralph.words import join_names
 
@@ -78,7 +78,7 @@ class MergeQueue:
         """Takes in the result of a check that is over."""
         entry = self.running_checks[check]
         entry.check = None
-        result = result_of(check)
+        result = result_of_future(check)
         if result.records or entry.checks >= _CHECKS:
             entry.base, entry.checked = entry.checks_on, result
 

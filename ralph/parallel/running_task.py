@@ -74,7 +74,7 @@ class RunningTask:
         return edits.with_evidence(undo_list_edits(text, new).text, self.task.id, notes)
 
 
-def result_of(future: Future[Attempt]) -> Attempt:
+def result_of_future(future: Future[Attempt]) -> Attempt:
     """The result of a job; why it failed where its executor did."""
     try:
         return future.result()
@@ -82,7 +82,7 @@ def result_of(future: Future[Attempt]) -> Attempt:
         return Attempt(why=str(error) or type(error).__name__)
 
 
-def turn_of(result: Attempt) -> Turn:
+def turn_of_attempt(result: Attempt) -> Turn:
     """What the iterations of an attempt came to, as one turn."""
     found = journal.parse_records(result.records)
     died = result.why
@@ -106,7 +106,7 @@ def turn_of(result: Attempt) -> Turn:
 
 def why_failed(result: Attempt) -> str:
     """Why an attempt failed, without the words that its own ralph puts in front."""
-    return re.sub(r"^.*?, attempt \d+: ", "", turn_of(result).why) or "it came to nothing"
+    return re.sub(r"^.*?, attempt \d+: ", "", turn_of_attempt(result).why) or "it came to nothing"
 
 
 def _section_lines(text: bytes, title: str) -> list[bytes]:

@@ -51,7 +51,7 @@ def template_folders(prompts: Path | None) -> tuple[Path, ...]:
     return tuple(place for place in places if place)
 
 
-def own_templates(prompts: Path | None) -> dict[str, str]:
+def user_templates(prompts: Path | None) -> dict[str, str]:
     """The templates that are not ralph's own, as text by name."""
     found = dict[str, str]()
     for place in template_folders(prompts)[:-1]:

@@ -73,18 +73,18 @@ def call_program(  # noqa: PLR0913 - each applies to any program
             _running.add(pid)
         code = None
         try:
-            code = _ended(pid, timeout_s, lambda: signals.is_impatient() or over())
+            code = _wait_for_exit(pid, timeout_s, lambda: signals.is_impatient() or over())
         finally:
             if code is None:
                 signals.send_signal(os.killpg, pid, signal.SIGKILL)
-                _ended(pid, 5.0, lambda: False)  # a dead network disk can hold it for ever
+                _wait_for_exit(pid, 5.0, lambda: False)  # a dead network disk can hold it for ever
             _running.discard(pid)
         out.seek(0)
         err.seek(0)
         return Finished(-signal.SIGKILL if code is None else code, out.read(), err.read())
 
 
-def _ended(pid: int, within_s: float, over: Callable[[], bool]) -> int | None:
+def _wait_for_exit(pid: int, within_s: float, over: Callable[[], bool]) -> int | None:
     """The exit code of a child; None when it still runs after that time, or once it is over."""
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline and not over():
@@ -168,7 +168,7 @@ class ProcessTree:
 
     def find_running(self) -> list[int]:
         """All that run now, but this process; parents first, so that they are asked before they see a child end."""
-        alive = [one for one in (_proc() if LINUX else _ps()) if one[0] != os.getpid()]
+        alive = [one for one in (_processes_from_proc() if LINUX else _processes_from_ps()) if one[0] != os.getpid()]
         found, before = dict[int, str](), -1
         while before != len(found):
             before = len(found)
@@ -197,7 +197,7 @@ class ProcessTree:
         return tuple(name for pid, name in names.items() if pid not in left), tuple(map(_command_line, left))
 
 
-def end_strays(mark: str, patience: Patience) -> tuple[str, ...]:
+def end_marked_processes(mark: str, patience: Patience) -> tuple[str, ...]:
     """Ends what carries the mark of a run that has lost its supervisor, and what is below that; its command lines."""
     marked = re.compile(rf"(?:^|\0){MARK}=(?:[^\0]*:)?{re.escape(mark)}[:\0]".encode())
 
@@ -209,7 +209,11 @@ def end_strays(mark: str, patience: Patience) -> tuple[str, ...]:
 
 def is_git_running(inside: Path) -> bool:
     """Whether a git works in or below the folder; yes, to be careful, where that cannot be seen."""
-    gits = (pid for pid, *_ in _proc() if re.match(rb"git(-|$)", read_or_empty(f"/proc/{pid}/comm"))) if LINUX else ()
+    gits = (
+        (pid for pid, *_ in _processes_from_proc() if re.match(rb"git(-|$)", read_or_empty(f"/proc/{pid}/comm")))
+        if LINUX
+        else ()
+    )
     return not LINUX or any(_works_below(pid, inside.stat()) for pid in gits)
 
 
@@ -227,7 +231,7 @@ def _works_below(pid: int, folder: os.stat_result) -> bool:
     return False
 
 
-def _proc() -> Iterator[tuple[int, int, str]]:
+def _processes_from_proc() -> Iterator[tuple[int, int, str]]:
     """All that is alive and may be seen, no zombies: its pid, its parent, and when it began, to know it again."""
     for pid in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208 - a Path for each of some hundred is what costs
         with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - same
@@ -237,7 +241,7 @@ def _proc() -> Iterator[tuple[int, int, str]]:
                 yield int(pid), int(parent), rest[17].decode()
 
 
-def _ps() -> Iterator[tuple[int, int, str]]:
+def _processes_from_ps() -> Iterator[tuple[int, int, str]]:
     """The processes as ps tells them, where there is no /proc."""
     import subprocess  # noqa: PLC0415 - nothing else needs it
 

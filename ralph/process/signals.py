@@ -74,7 +74,7 @@ def send_signal(kill: Callable[[int, int], None], pid: int, number: int) -> None
         kill(pid, signal.SIGCONT)  # what is stopped hears nothing else
 
 
-def die_by(number: int) -> None:
+def die_by_signal(number: int) -> None:
     """Ends this process by that signal, so that the shell sees 128+n and its loops stop too."""
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)

@@ -21,7 +21,7 @@ from typing import IO, NamedTuple
 from ralph.errors import RalphError
 from ralph.files import os_errors_as_ralph_errors
 from ralph.process import signals
-from ralph.process.programs import LINUX, Patience, ProcessTree, end_strays, spawn
+from ralph.process.programs import LINUX, Patience, ProcessTree, end_marked_processes, spawn
 
 _LOOK_S = 3600.0 if LINUX else 2.0  # where orphans do not become the supervisor's, it has to have seen them in time
 _GONE = (EOFError, pickle.UnpicklingError)  # the latter in the middle of a word
@@ -84,7 +84,7 @@ class Supervisor:
                 os._exit(0)
         os.close(its_reads)
         os.close(its_writes)
-        self._reads, self._writes = _reader(reads), writes
+        self._reads, self._writes = _open_reader(reads), writes
 
     def run(self, job: Command, hear: Hear, over: Over, clock: Callable[[], float]) -> Ended:
         """Runs it to its end, or until it is `over`, and ends everything that it started.
@@ -116,14 +116,14 @@ class Supervisor:
             errors.close()
             if not has_ended:
                 _send(self._writes, None)  # whatever went wrong here, nothing outlives it
-            ended = self._came_of_it()
+            ended = self._receive_result()
         return ended
 
-    def _came_of_it(self) -> Ended:
+    def _receive_result(self) -> Ended:
         with contextlib.suppress(*_GONE):
             ended: Ended = pickle.load(self._reads)  # noqa: S301 - its own other half
             return ended
-        end_strays(self.mark, self._patience)  # nobody knows any more who descends from whom, but it carries the mark
+        end_marked_processes(self.mark, self._patience)  # nobody knows who descends from whom, but it has the mark
         how = f"failed, see {self._errors}" if self._errors.exists() else "was killed"
         what = f"the supervisor {how}: the process of ralph's below which all runs"
         raise RalphError(what, 1, fix="start ralph again")
@@ -139,7 +139,7 @@ def _send(writes: int, message: object) -> None:
         pickle.dump(message, whole)
 
 
-def _reader(reads: int) -> IO[bytes]:
+def _open_reader(reads: int) -> IO[bytes]:
     return io.BufferedReader(io.FileIO(reads), 1)  # with room for more it would read ahead, unseen by `wait`
 
 
@@ -160,7 +160,7 @@ class _SupervisorProcess:
     """The supervisor's end: one job at a time."""
 
     def __init__(self, reads: int, writes: int, patience: Patience) -> None:
-        self._reads, self._writes, self._patience = _reader(reads), writes, patience
+        self._reads, self._writes, self._patience = _open_reader(reads), writes, patience
         self._codes = dict[int, int]()  # of its children that have ended
         self._tree = ProcessTree(lambda _, parent: parent == os.getpid(), self._is_childless if LINUX else None)
 

@@ -29,7 +29,7 @@ class AgentPool:
         self.current = next(iter(self.free_agents()), self.current)
         return self.current
 
-    def limit_until(self, until: float, agents: Sequence[Agent]) -> float:
+    def note_limit(self, until: float, agents: Sequence[Agent]) -> float:
         """Notes the limit of these agents; when the first limit of all is over, in seconds since 1970."""
         self._limited_until |= {one.name: until for one in agents}
         return min(self._limited_until.get(one.name, until) for one in self.agents)

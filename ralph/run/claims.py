@@ -64,10 +64,10 @@ def accept_claim(run: Run) -> None:
         run.update_plan()
         if not run.git_settings.serious:
             run.changes.take_changes()
-    run.file.edit(progress.without_refusal)
+    run.file.edit(progress.without_rejection)
     if run.settings.verify or (run.settings.strict and run.settings.evidence):
         alone = "" if run.settings.verify else f" {progress.CHECKS_ALONE}"
-        run.file.edit(progress.with_verified, f"{timestamp()} {run.changes.describe_commit()}{alone}")
+        run.file.edit(progress.with_verified, f"{timestamp()} {run.changes.identify_tree()}{alone}")
 
 
 def refuse_claim(run: Run, reasons: Sequence[str], missing: Sequence[Task] = (), output: str = "") -> None:
@@ -77,7 +77,7 @@ def refuse_claim(run: Run, reasons: Sequence[str], missing: Sequence[Task] = (),
 
     def taken_back(text: bytes) -> bytes:
         text = progress.with_tasks(progress.with_status(text, "IN_PROGRESS"), [task.line.body for task in missing])
-        return progress.with_refusal(text, reasons, output)
+        return progress.with_rejection(text, reasons, output)
 
     run.file.edit(taken_back)
 
@@ -91,7 +91,7 @@ def verify_before_start(run: Run) -> bool:
     if start is not None:
         run.tally.red_start = start
         return False
-    if now.verified and now.verified_commit == run.changes.describe_commit():
+    if now.verified and now.verified_commit == run.changes.identify_tree():
         _save_start_result(run, "")
     elif (ended := run_verify(run)) and ended.failed:
         run.console.complain(f"before the first task, {ended.failed}")

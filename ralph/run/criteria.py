@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ralph.notify import http
 from ralph.notify.channels import hide_addresses
-from ralph.plan.progress import harmless_output
+from ralph.plan.progress import escape_output
 from ralph.plan.tasks import Task
 from ralph.words import shorten
 
@@ -60,7 +60,7 @@ class CheckResult(NamedTuple):
     @property
     def why(self) -> str:
         """Why it did not pass, and the last lines of its output."""
-        lines = [line for line in harmless_output(self.output).split("\n") if line.strip()]
+        lines = [line for line in escape_output(self.output).split("\n") if line.strip()]
         return "\n".join([self.failed, *lines[-_LINES:]]) if self.failed else ""
 
 

@@ -220,7 +220,7 @@ def add_to_tally(tally: Tally, iteration: Iteration) -> Tally:
     return tally
 
 
-def wait_s(turn: Turn, *, repeats: int, now: float) -> float:
+def pause_after_turn_s(turn: Turn, *, repeats: int, now: float) -> float:
     """How long to pause after such a turn when `repeats` others came directly before it: each time twice as long."""
     rest_s = (turn.resets_at or 0.0) - now
     first, most = (30.0, 900.0) if turn.outcome is Outcome.TROUBLE else (300.0, 3600.0)

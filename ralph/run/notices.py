@@ -26,7 +26,7 @@ def _mode(run: Run) -> str:
 def first_line(run: Run) -> str:
     """The line that begins a run: where its progress is, why it may not commit, what it found, who hears of it."""
     off = "" if run.settings.auto_commit else f"commits are off ({run.settings.given['auto_commit'].where})"
-    commit, text = run.changes.describe_commit(), ", ".join(run.outbox.names)
+    commit, text = run.changes.identify_tree(), ", ".join(run.outbox.names)
     found = "uncommitted changes" if "-dirty-" in commit else "" if commit else "no commit to return to"
     return " · ".join(filter(None, [f"progress in {run.file.path}", off, found, text and f"notices: {text}"]))
 
@@ -84,7 +84,7 @@ def waiting_notice(run: Run, what: str, why: str) -> Notice:
 
 def end_notice(run: Run, stop: Stop) -> Notice:
     """The run is over: why, its result, and what the user can do."""
-    code, move, pays = stop.reason.code, stop.next_move(run.file.path.name), run.tally.pays
+    code, move, pays = stop.reason.code, stop.next_step_hint(run.file.path.name), run.tally.pays
     event, what = "stopped", "Stopped"
     if code == 0:
         is_plan = run.mode == "plan"
@@ -109,7 +109,7 @@ def _notice(run: Run, event: str, what: str, *lines: str) -> Notice:
 def last_line(run: Run, stop: Stop) -> str:
     """The last line of a run."""
     what = stop.reason.label + f": {stop.why}" * bool(stop.why and stop.reason.code != 1)  # an error is on stderr
-    move = stop.next_move(run.file.path.name)
+    move = stop.next_step_hint(run.file.path.name)
     ends = f"to continue, {move}" if move else ""
     if stop.reason is Reason.ONCE and run.settings.once and run.settings.next_mode:
         what = f"{run.mode} ready in {run.file.path}"

@@ -18,7 +18,7 @@ from ralph.plan.prompt import Prompt, Value, available_modes, template_folders
 from ralph.run.verdict import Stop
 from ralph.settings import denied, sources
 from ralph.settings.options import Invocation
-from ralph.settings.table import GivenSetting, Settings, agent_variable
+from ralph.settings.table import GivenSetting, Settings, agent_variable_name
 
 if TYPE_CHECKING:
     from ralph.agent.command import Agent
@@ -76,7 +76,9 @@ class PreparedStart:
     def with_own_agents(self) -> list["PreparedStart"]:
         """The start in each mode for which an agent of its own is named."""
         modes = available_modes(template_folders(self.settings.prompts))
-        return [self.in_mode(mode) for mode in modes if agent_variable(mode) in {one.variable for one in self.given}]
+        return [
+            self.in_mode(mode) for mode in modes if agent_variable_name(mode) in {one.variable for one in self.given}
+        ]
 
     @property
     def own_files(self) -> list[Path]:
@@ -98,7 +100,7 @@ class PreparedStart:
             return text
         return progress.with_tasks(text, self.imported.lines())
 
-    def missing_imports(self, text: bytes) -> list[RalphError]:
+    def imported_tasks_missing_from(self, text: bytes) -> list[RalphError]:
         """What a plan in JSON has that the progress file with this text lacks."""
         message = self.imported and self.imported.missing_from(text)
         return [RalphError(message)] if message else []
@@ -107,7 +109,7 @@ class PreparedStart:
         """Why --strict can begin nothing with this progress file. Raises RalphError with all that is wrong with it."""
         from ralph.run import tasklist  # noqa: PLC0415 - 40 ms that only --strict pays
 
-        return tasklist.stuck_stop(tasklist.validate_list(text, self.progress_path.name, self.settings))
+        return tasklist.stop_where_stuck(tasklist.validate_list(text, self.progress_path.name, self.settings))
 
     def is_verified_stale(self, now: Progress) -> bool:
         """Whether something has changed since ralph checked all that is ticked."""
@@ -115,7 +117,7 @@ class PreparedStart:
 
         changes = Changes(Path.cwd(), self.own_files)
         changes.begin()
-        return self.settings.evidence and now.verified_commit != changes.describe_commit()
+        return self.settings.evidence and now.verified_commit != changes.identify_tree()
 
     def load_prompt(self) -> Prompt:
         """The template of this mode, compiled once. Raises RalphError with all that is wrong with it."""

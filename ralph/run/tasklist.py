@@ -36,7 +36,7 @@ def validate_list(text: bytes, name: str, settings: Settings) -> Sequence[Task]:
     return listed
 
 
-def stuck_stop(listed: Sequence[Task], alone: str | None = None) -> Stop | None:
+def stop_where_stuck(listed: Sequence[Task], alone: str | None = None) -> Stop | None:
     """Why nothing can be begun, though there is work; or this task alone cannot."""
     why = tasks.why_stuck(listed, alone)
     return Stop(Reason.STUCK, why) if why else None
@@ -45,7 +45,7 @@ def stuck_stop(listed: Sequence[Task], alone: str | None = None) -> Stop | None:
 def nothing_to_begin(listed: Sequence[Task], alone: str | None = None) -> Stop:
     """Why no task can be begun: they wait, or all are ticked and still not done."""
     all_ticked = "every task is ticked, and yet done does not hold; untick what is not, or add a task"
-    return stuck_stop(listed, alone) or Stop(Reason.STUCK, all_ticked)
+    return stop_where_stuck(listed, alone) or Stop(Reason.STUCK, all_ticked)
 
 
 def touched_files(state: State, task_id: str) -> Sequence[str]:

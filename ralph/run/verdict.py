@@ -58,7 +58,7 @@ class Stop(NamedTuple):
     reason: Reason
     why: str = ""
 
-    def next_move(self, progress_file: str) -> str:
+    def next_step_hint(self, progress_file: str) -> str:
         """What the user can do to continue; empty when there is nothing."""
         if self.reason is Reason.STUCK and " is blocked" not in self.why:
             return ""
@@ -201,12 +201,12 @@ def _cost_limits(now: Progress, tally: Tally, settings: Settings) -> list[tuple[
     return bounds
 
 
-def left_usd(now: Progress, tally: Tally, settings: Settings) -> float | None:
+def remaining_usd(now: Progress, tally: Tally, settings: Settings) -> float | None:
     """What is left of the money of this run and of the plan."""
     return min((most - spent for _, _, most, spent in _cost_limits(now, tally, settings)), default=None)
 
 
 def budget_usd(now: Progress, tally: Tally, settings: Settings) -> float | None:
     """What the next iteration may cost: the smallest rest of all that bounds it."""
-    bounds = (left_usd(now, tally, settings), settings.max_iteration_cost)
+    bounds = (remaining_usd(now, tally, settings), settings.max_iteration_cost)
     return min((bound for bound in bounds if bound is not None), default=None)

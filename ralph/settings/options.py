@@ -9,7 +9,7 @@ import click
 
 from ralph.errors import RalphError, did_you_mean
 from ralph.plan import prompt
-from ralph.settings.table import OF_MODES, ON_COMMAND_LINE, SUBJECTS, GivenSetting, Setting, Source, agent_variable
+from ralph.settings.table import OF_MODES, ON_COMMAND_LINE, SUBJECTS, GivenSetting, Setting, Source, agent_variable_name
 
 if TYPE_CHECKING:
     from ralph.process.pace import Pace
@@ -107,7 +107,7 @@ def parse_invocation(message: dict[str, Any], rest: Sequence[str], pace: "Pace |
         if setting.metavar == OF_MODES:
             named = [one.partition("=") for one in text]
             given += [
-                GivenSetting(agent_variable(mode), agent, Source.COMMAND_LINE, "--agent-for")
+                GivenSetting(agent_variable_name(mode), agent, Source.COMMAND_LINE, "--agent-for")
                 for mode, _, agent in named
             ]
             continue

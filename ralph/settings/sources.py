@@ -11,7 +11,15 @@ from ralph import files
 from ralph.errors import RalphError
 from ralph.plan import prompt
 from ralph.plan.progress.reading import read_lines_and_fences
-from ralph.settings.table import AGENT_OF, BY_VARIABLE, GivenSetting, Settings, Source, agent_variable, resolve_settings
+from ralph.settings.table import (
+    AGENT_OF,
+    BY_VARIABLE,
+    GivenSetting,
+    Settings,
+    Source,
+    agent_variable_name,
+    resolve_settings,
+)
 
 _DIRECTIVE = re.compile(r"[ ]{0,3}(?!RALPH_(?:DONE|STOP|BLOCKED):)(RALPH_[A-Z0-9_]+):(.*)")
 
@@ -22,7 +30,7 @@ _NEAR = 0.8
 """How much a name in the environment has of that of a setting if it is taken for one that is mistyped."""
 
 
-def home_file() -> Path:
+def home_settings_path() -> Path:
     """The user's own env file."""
     return Path.home() / ".ralph.env"
 
@@ -81,7 +89,7 @@ def collect_settings(plan: Path, given: Iterable[GivenSetting] = ()) -> list[Giv
         if name in BY_VARIABLE or is_near or name.startswith(AGENT_OF):  # any other name there is nobody's business
             message.append(GivenSetting(name, text, Source.ENVIRONMENT, "environment"))
     in_files = list(read_env_file(Path(".ralph.env"), Source.PROJECT_FILE))
-    in_files += read_env_file(home_file(), Source.HOME_FILE)
+    in_files += read_env_file(home_settings_path(), Source.HOME_FILE)
     return [*message, *reversed(in_files)]  # of a name that one of them sets twice the last counts
 
 
@@ -89,14 +97,14 @@ def settings_of_mode(given: Sequence[GivenSetting], mode: str) -> tuple[Settings
     """The settings of a mode, and its template: path and text. Raises RalphError with all problems."""
     template, text = Path(), ""
     names = list[str]()
-    own = [one for one in given if one.variable == agent_variable(mode) and "RALPH_REHEARSAL" not in os.environ]
+    own = [one for one in given if one.variable == agent_variable_name(mode) and "RALPH_REHEARSAL" not in os.environ]
     if own := [one for one in own if one.text.strip() or one.source is Source.COMMAND_LINE]:
         given = [one for one in given if one not in own and one.variable not in OF_AGENTS]
         given += [one._replace(variable="RALPH_AGENT", where=f"{one.where}: {one.variable}") for one in own]
     try:
         known = single_setting(given, "RALPH_PROMPTS", "RALPH_STRICT")
         places = prompt.template_folders(known.prompts)
-        names += map(agent_variable, prompt.available_modes(places))
+        names += map(agent_variable_name, prompt.available_modes(places))
         name = "task" if known.strict and mode == "build" else mode
         template, text = prompt.find_template(name, places)
     except RalphError as error:
@@ -124,5 +132,5 @@ def single_setting(given: Iterable[GivenSetting], *variables: str) -> Settings:
 
 def channel_values() -> Mapping[str, str]:
     """What the channels may know: RALPH_ names of `~/.ralph.env`, and stronger, of the environment."""
-    values = {one.variable: one.text for one in read_env_file(home_file(), Source.HOME_FILE)}
+    values = {one.variable: one.text for one in read_env_file(home_settings_path(), Source.HOME_FILE)}
     return values | {name: text.strip() for name, text in os.environ.items() if name.startswith("RALPH_")}

@@ -258,7 +258,7 @@ SUBJECTS = {
 ON_COMMAND_LINE = tuple(one for one in TABLE if Source.COMMAND_LINE in one.sources)
 
 
-def agent_variable(mode: str) -> str:
+def agent_variable_name(mode: str) -> str:
     """The name in the environment and in env files for the agent of that mode."""
     return AGENT_OF + mode.upper().replace("-", "_")
 
@@ -278,13 +278,13 @@ def resolve_settings(given: Iterable[GivenSetting], also_known: Sequence[str] = 
             (settings.remarks if is_of_a_mode else problems).append(problem)
     if "git-write" in settings.deny and not settings.strict:
         settings.auto_commit, settings.given["auto_commit"] = False, settings.given["deny"]
-    problems += _without_effect(settings)
+    problems += _ineffective_settings(settings)
     if problems:
         raise RalphError.of(problems)
     return settings
 
 
-def _without_effect(settings: Settings) -> list[RalphError]:
+def _ineffective_settings(settings: Settings) -> list[RalphError]:
     """What the command line says and lacks another setting that it needs; what other places say so is a remark."""
     has = {"strict": settings.strict, "jobs": "jobs" in settings.given}
     idle = defaultdict[tuple[bool, str], list[str]](list)

@@ -50,7 +50,7 @@ _DURATION = r"(?=.)(?:(\d{1,6})h)?(?:(\d{1,8})m)?(?:(\d{1,9}(?:\.\d{1,6})?)s)?|(
 """A number without a unit is seconds, but only alone: `1h30` is half an hour to people."""
 
 
-def _at_home(found: re.Match[str]) -> Path:
+def _expand_home(found: re.Match[str]) -> Path:
     return Path(os.path.expanduser(found[0]))  # noqa: PTH111 - Path raises at ~nobody
 
 
@@ -70,8 +70,8 @@ ladder = parse_matching(
     "[^,]+(?:,[^,]+)*", lambda found: tuple(map(str.strip, found[0].split(","))), "models as haiku,opus"
 )
 address = parse_matching(r"\w+://[^\s/]+\S*", lambda found: found[0], "an address such as https://…")
-path = parse_matching(r"(?s:.+)", _at_home, "a path")
-jsonl = parse_matching(r"(?s:.+\.jsonl)", _at_home, "a file of its own such as attempts.jsonl")
+path = parse_matching(r"(?s:.+)", _expand_home, "a path")
+jsonl = parse_matching(r"(?s:.+\.jsonl)", _expand_home, "a file of its own such as attempts.jsonl")
 _pattern = parse_matching(_PATTERN, lambda found: found[1], "a pattern of files in the project such as 'tests/**'")
 names = parse_matching(
     rf"{_NAME}(?:[\s,]+{_NAME})*", lambda found: tuple(re.findall(_NAME, found[0])), "names such as Read, Bash(ls:*)"

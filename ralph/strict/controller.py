@@ -71,7 +71,7 @@ class StrictController(Controller):
         if self._roles:
             self._role = self._roles.role_of_task(task)
             run.enter_mode(self._role, as_role=True)
-        notes = self._run_checks_before(task) if self._has_evidence and not task.note_values("begun") else []
+        notes = self._run_checks_before(task) if self._demands_proof and not task.note_values("begun") else []
         self._edit_list(lambda text: edits.with_task_begun(text, task.id, notes))
         values = tasklist.prompt_values(self._current_task, self._token, run.state)
         if self._roles:
@@ -80,7 +80,7 @@ class StrictController(Controller):
         return None
 
     @property
-    def _has_evidence(self) -> bool:
+    def _demands_proof(self) -> bool:
         return self._run.settings.evidence and not self._run.start.rehearsal  # no fake agent can meet a check
 
     @property
@@ -97,7 +97,7 @@ class StrictController(Controller):
             self._guard.begin_watch()
         found = evidence.run_checks_before(run, checks, self._lacked_by_commit)
         if runs_programs:
-            self._guard.undo_program_changes("before a task is begun")
+            self._guard.undo_changes_by_checks("before a task is begun")
         if found is None:
             return []
         notes = evidence.evidence_notes(found, self._guard.head_id())
@@ -143,7 +143,7 @@ class StrictController(Controller):
         task = self._task
         roles = self._roles
         found = self._run_gates(iteration)
-        self._guard.undo_program_changes("while a task is checked")
+        self._guard.undo_changes_by_checks("while a task is checked")
         if found == Finding() and not self._guard.blocked and (locked := self._guard.wait_for_index()):
             return self._set_task_aside(replace(iteration, failed=locked))
         if found == Finding() and not self._guard.blocked:
@@ -180,7 +180,7 @@ class StrictController(Controller):
             self._mark_task(" ", "role", roles.role_after_failure(self._role, found))
         self._edit_list(lambda text: edits.with_failure(text, task.id, why, most, is_claimed=bool(found.unproved)))
         message = f"{task.id}, attempt {task.tries + 1}: {why}"
-        return replace(iteration, failed=message, may_retry=task.has_more_tries(most))
+        return replace(iteration, failed=message, may_retry=task.has_attempts_left(most))
 
     def _run_gates(self, iteration: Iteration) -> Finding:
         """The result of the attempt: what the agent did, then the task's checks and verify."""
@@ -218,7 +218,7 @@ class StrictController(Controller):
         now = self._current_task
         has_changes = bool(self._guard.changed_files(now.id)) or iteration.before.size != iteration.after.size
         has_checks = any(one.fields for one in checks)
-        if evidence.is_proved(now, checks, has_changes=has_changes) or (has_checks and not self._has_evidence):
+        if evidence.is_proved(now, checks, has_changes=has_changes) or (has_checks and not self._demands_proof):
             return Finding()
         if not has_checks:
             return Finding(unproved="it changed nothing, and nothing checks it: give it a `verify:` line")
@@ -251,7 +251,7 @@ class StrictController(Controller):
         self._guard.update_plan()
         message = commit_message(task.id, task.text, iteration.turn.final_words, self._role)
         failed = self._guard.commit_task(task.id, message)
-        self._guard.undo_program_changes("while a task is committed")
+        self._guard.undo_changes_by_checks("while a task is committed")
         if failed:
             self._edit_list(lambda text: undo_list_edits(before, text).text)
         else:
@@ -275,12 +275,12 @@ class StrictController(Controller):
 
     def recheck(self) -> Mapping[str, str] | None:
         """Unticks what a later change broke: why, by the id of each; None where nobody could say."""
-        if not self._has_evidence:
+        if not self._demands_proof:
             return {}
         self._edit_list(edits.with_tidy_list)
         self._guard.begin_watch()
         broken = evidence.recheck(self._run, self._file.text, partial(self._guard.lacked_by_commit, ""))
-        self._guard.undo_program_changes("while all is checked again")
+        self._guard.undo_changes_by_checks("while all is checked again")
         self._edit_list(lambda text: edits.with_broken_tasks(text, broken or {}))
         return broken
 

@@ -29,8 +29,8 @@ from ralph.strict.watch import (
     INDEX_AT_LOOK,
     INDEX_COPY,
     changed_since_end,
+    load_repository_before,
     record_tree_now,
-    repository_before,
     resume_shadow,
 )
 from ralph.words import join_names, plural
@@ -78,7 +78,7 @@ class Guard:
         self._complain = run.console.complain
         self._watch = watch or TreeBefore()
         """How all was when the iteration began that runs, or that died."""
-        self._repository = repository_before(watch) if watch else Repository.find_around(run.top)
+        self._repository = load_repository_before(watch) if watch else Repository.find_around(run.top)
         self._root = root = self._repository.root if self._repository else run.top
         self._has_jj = (root / ".jj").exists() and shutil.which("jj")
         protected = set[str]()  # what decides how ralph works: put back under --strict
@@ -115,14 +115,14 @@ class Guard:
         self.begin_watch()
         self.committed = Commits()
         yield watched
-        if not self.compare_hooks():
+        if not self.why_no_git_may_run():
             self._run.command_runner.remove_orphaned_locks("the agent")
         if self.own_progress:
             watched.tampered = mend_progress_file(self._run, self.own_progress, "while an agent works")
         self._put_right(watched)
         watched.blocked = self.blocked
 
-    def compare_hooks(self) -> str:
+    def why_no_git_may_run(self) -> str:
         """Why the run has to end before any git is run here; empty where it need not."""
         settings = self._run.git_settings
         if not self.blocked and (self._watch.compared or settings.serious):
@@ -137,10 +137,10 @@ class Guard:
         return self.blocked
 
     @_disk_errors_end_the_run()
-    def undo_program_changes(self, when: str) -> None:
+    def undo_changes_by_checks(self, when: str) -> None:
         """Puts back what programs changed that the agent may have written: its checks, git's hooks."""
         mend_progress_file(self._run, self.own_progress, when)
-        if not self.compare_hooks():
+        if not self.why_no_git_may_run():
             self._put_head_back()
             if self._watch.only or self._shadow.is_protected_touched():
                 self._put_files_back()
@@ -236,7 +236,7 @@ class Guard:
         is_ignored = repository.output_of("check-ignore", "--", name)
         return "" if is_ignored else "is there, but in no commit, and not this task's: commit it"
 
-    def load_snapshot(self) -> bool:
+    def resume_snapshot(self) -> bool:
         """Continues an iteration that died; whether it is still known how all files were when it began."""
         shadow = resume_shadow(self._watch)
         self._shadow = shadow or self._shadow
@@ -274,7 +274,7 @@ class Guard:
         """The commit that HEAD is at, shortened; empty where there is none."""
         return self._repository.read_head()[1][:10] if self._repository else ""
 
-    def commit_left_over(self, done: Collection[str]) -> dict[str, str]:
+    def commit_ticked_leftovers(self, done: Collection[str]) -> dict[str, str]:
         """Commits what a run that was killed had ticked and not committed; of these tasks why it could not."""
         failed = dict[str, str]()
         self._watch.place = None  # where HEAD is now is the user's business
@@ -409,8 +409,8 @@ class Guard:
         undone, shadow = defaultdict[str, list[str]](list), self._shadow
         hidden = dict[str, bool]()
         for _ in range(9):
-            hidden |= dict.fromkeys(shadow.newly_hidden() if self._watch.only else (), False)
-            rights = dict.fromkeys(shadow.changed_rights() if self._watch.only else (), True)
+            hidden |= dict.fromkeys(shadow.newly_ignored_files() if self._watch.only else (), False)
+            rights = dict.fromkeys(shadow.files_with_changed_modes() if self._watch.only else (), True)
             there = {name: False for name in hidden if os.path.lexists(self._root / name)}
             found = (shadow.changes() | there | rights).items()
             changes = {name: was_there for name, was_there in found if name not in self._changed_by_user}

@@ -13,7 +13,7 @@ from ralph.plan import progress, tasks
 from ralph.plan.tasks import edits
 from ralph.plan.tasks.mending import undo_list_edits
 from ralph.process.lock import Lock
-from ralph.process.programs import end_strays
+from ralph.process.programs import end_marked_processes
 from ralph.run.claims import refuse_claim
 from ralph.run.context import Run
 from ralph.run.judge import why_not_done
@@ -32,13 +32,13 @@ def recover(run: Run, held_lock: Lock) -> None:
     Before it `start_run` has a plan back that is gone (`put_plan_back`), since without one there is no run. Raises
     RalphError where the user has to decide, or where what ralph starts with was changed.
     """
-    end_left_running(run, held_lock)  # so that nothing changes files any more
+    end_leftover_processes(run, held_lock)  # so that nothing changes files any more
     held_lock.write_holder(run.id, run.start.plan.name, run.start.progress_path)  # this run may be killed as well
     files.remove_leftovers(run.file.path)  # of edits in the middle
     death = run.state.unjudged_iteration()
     if not death:
         return
-    write_down_death(run, death)  # once, whatever becomes of the runs that follow
+    record_death(run, death)  # once, whatever becomes of the runs that follow
     check_can_begin(run)  # or the rest is left to a run that can
     run.file.read()  # brings the file back where it is gone
     try:
@@ -52,7 +52,7 @@ def recover(run: Run, held_lock: Lock) -> None:
         put_list_back(run, before, death)  # ticks that ralph did not make
         run.write_down_put_back(death.iteration)
         if guard:
-            commit_what_is_ticked(run, guard)  # or the tick is taken back
+            commit_ticked_tasks(run, guard)  # or the tick is taken back
         take_back_claim(run)  # which nobody judged
     except RalphError as error:
         if error.exit_code == 4:
@@ -60,16 +60,16 @@ def recover(run: Run, held_lock: Lock) -> None:
         raise
 
 
-def end_left_running(run: Run, held_lock: Lock) -> None:
+def end_leftover_processes(run: Run, held_lock: Lock) -> None:
     """Ends what carries the mark of the lock's last holder, which has lost its ralph and its supervisor."""
     if mark := held_lock.dead_run_mark():
-        for command in end_strays(mark, run.pace.patience):
+        for command in end_marked_processes(mark, run.pace.patience):
             run.console.complain(f"ended what the run before left running: {command}")
         for lock in remove_orphaned_locks(held_lock.tree, held_lock.dead_run_started_at()):
             run.console.complain(f"removed {lock}, left behind by the run before")
 
 
-def write_down_death(run: Run, death: UnjudgedIteration) -> None:
+def record_death(run: Run, death: UnjudgedIteration) -> None:
     """Says how that iteration ended, on the screen and in the journal, unless the journal has it."""
     found = journal.read(run.state.journal)
     if journal.is_iteration_recorded(found, death):
@@ -133,8 +133,8 @@ def put_plan_back(state: State, plan: Path) -> bool:
 
 def put_files_back(run: Run, guard: Guard, watch: TreeBefore, death: UnjudgedIteration) -> None:
     """The tree and the repository are what they may be; what else the iteration changed is its task's."""
-    is_known = guard.load_snapshot()
-    if why := guard.compare_hooks():
+    is_known = guard.resume_snapshot()
+    if why := guard.why_no_git_may_run():
         run.state.remove_note(TreeBefore)
         raise RalphError(why, 4)
     run.changes.begin()
@@ -148,10 +148,10 @@ def put_files_back(run: Run, guard: Guard, watch: TreeBefore, death: UnjudgedIte
         raise RalphError(f"{what}; its settings may not have been yours", 1, fix="start it again")
 
 
-def commit_what_is_ticked(run: Run, guard: Guard) -> None:
+def commit_ticked_tasks(run: Run, guard: Guard) -> None:
     """A tick without its commit gets it, or is taken back."""
     ticked = [one.id for one in tasks.read_tasks(run.file.text) if one.id and one.done]
-    for task, why in guard.commit_left_over(ticked).items():
+    for task, why in guard.commit_ticked_leftovers(ticked).items():
         run.console.complain(
             f"{task} was ticked when ralph was killed, and cannot be committed: {': '.join(why.splitlines())}"
         )

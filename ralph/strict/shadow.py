@@ -135,7 +135,7 @@ class Shadow(Git):
                     del found[name]
         return found
 
-    def newly_hidden(self) -> list[str]:
+    def newly_ignored_files(self) -> list[str]:
         """The files that only rules of this iteration hide from git, so that `changes` does not see them."""
         asked = (
             "ls-files",
@@ -155,7 +155,7 @@ class Shadow(Git):
             found += [os.path.relpath(path, self.root) for path in below] if name.endswith("/") else [name]
         return found
 
-    def changed_rights(self) -> list[str]:
+    def files_with_changed_modes(self) -> list[str]:
         """The files whose mode is another now; git itself knows programs from others, and no more."""
         found = list[str]()
         for name, at in existing_files(self.root, self.list_names("ls-files", "-z")).items():

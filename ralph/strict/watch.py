@@ -39,7 +39,7 @@ def resume_shadow(before: TreeBefore) -> Shadow | None:
     return None
 
 
-def repository_before(before: TreeBefore) -> Repository | None:
+def load_repository_before(before: TreeBefore) -> Repository | None:
     """The project's repository, where it lay then."""
     if not before.places:
         return None
@@ -76,8 +76,8 @@ def record_tree_after_death(state: State) -> None:
 def record_tree_now(watch: TreeBefore, shadow: Shadow, state: State) -> TreeAtEnd:
     """How all is now."""
     death = state.unjudged_iteration()
-    repository = repository_before(watch)
-    changes = shadow.changes() | dict.fromkeys(shadow.newly_hidden() if watch.only else (), False)
+    repository = load_repository_before(watch)
+    changes = shadow.changes() | dict.fromkeys(shadow.newly_ignored_files() if watch.only else (), False)
     shutil.copyfile(f"{watch.folder}/index", f"{watch.folder}/{_AT_DEATH}")
     later = shadow.compare_with_index(_AT_DEATH)
     later.snapshot = watch.snapshot

@@ -37,11 +37,11 @@ def main() -> int:
     try:
         now = progress.parse(file.read_bytes())
         if not now.tasks and not now.done:
-            message = _write_task_list(plan, file)
+            message = _fake_planning(plan, file)
         elif once or now.mode in ("plan", "validate"):
             message = "Nothing is missing."
         else:
-            message = _do_next_task(file)
+            message = _fake_work_on_task(file)
     except (RalphError, OSError) as error:
         message, is_error = str(error), True
     _print_words(message)
@@ -49,7 +49,7 @@ def main() -> int:
     return int(is_error)
 
 
-def _write_task_list(plan: Path, file: Path) -> str:
+def _fake_planning(plan: Path, file: Path) -> str:
     """Makes every point of the plan's lists a task, else the whole plan one; the closing words."""
     lines = [line.body for line in read_lines_and_fences(plan.read_bytes()).lines]
     listed = [found[1] for line in lines if (found := _POINT.fullmatch(line))]
@@ -58,7 +58,7 @@ def _write_task_list(plan: Path, file: Path) -> str:
     return f"{plural(len(points), 'task')} written, in the order of the plan."
 
 
-def _do_next_task(file: Path) -> str:
+def _fake_work_on_task(file: Path) -> str:
     """Does the task that ralph chose and gives its signal, else the first open one and ticks it; the closing words."""
     text = file.read_bytes()
     if signal := _SIGNAL.search(sys.stdin.buffer.read().decode(errors="replace")):
@@ -117,7 +117,7 @@ def _print_event(**event: object) -> None:
     print(json.dumps(event), flush=True)
     signals.wait(0)  # what git's end has left to hear
     if (number := signals.interrupted()) is not None:
-        signals.die_by(number)
+        signals.die_by_signal(number)
 
 
 if __name__ == "__main__":

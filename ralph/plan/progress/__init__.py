@@ -3,7 +3,7 @@
 from ralph.plan.progress.edits import (
     PROVES_NOTHING,
     encode_text,
-    harmless_output,
+    escape_output,
     insert_lines,
     message_lines,
     new_progress_text,
@@ -11,7 +11,7 @@ from ralph.plan.progress.edits import (
     section_range,
     with_blocked_line,
     with_mode,
-    with_refusal,
+    with_rejection,
     with_section_lines,
     with_spent,
     with_status,
@@ -21,7 +21,7 @@ from ralph.plan.progress.edits import (
     without_blocked_line,
     without_control_characters,
     without_lines,
-    without_refusal,
+    without_rejection,
 )
 from ralph.plan.progress.reading import (
     BOM,
@@ -44,7 +44,7 @@ __all__ = [
     "Progress",
     "Task",
     "encode_text",
-    "harmless_output",
+    "escape_output",
     "insert_lines",
     "message_lines",
     "new_progress_text",
@@ -55,7 +55,7 @@ __all__ = [
     "vanished_tasks",
     "with_blocked_line",
     "with_mode",
-    "with_refusal",
+    "with_rejection",
     "with_section_lines",
     "with_spent",
     "with_status",
@@ -65,5 +65,5 @@ __all__ = [
     "without_blocked_line",
     "without_control_characters",
     "without_lines",
-    "without_refusal",
+    "without_rejection",
 ]

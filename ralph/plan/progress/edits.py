@@ -144,26 +144,26 @@ def with_section_lines(text: bytes, title: str, lines: Sequence[bytes]) -> bytes
     return insert_lines(text, text.find(b"\n", start + len(body)) + 1 or len(text), lines)
 
 
-def with_refusal(text: bytes, reasons: Sequence[str], output: str = "", *, what: str = _TAKEN_BACK) -> bytes:
+def with_rejection(text: bytes, reasons: Sequence[str], output: str = "", *, what: str = _TAKEN_BACK) -> bytes:
     """The text with a Verification section that says why RALPH_DONE does not hold, in place of an older one.
 
     All of it is quoted, since of a quotation no line means anything. `output` is what the check printed, as it came.
     The blank line at its end keeps quotations apart that somebody appends.
     """
     quoted_lines = [f"{what}:", "", *(f"- {' '.join(reason.split())}" for reason in reasons)]
-    if shown := harmless_output(output):
+    if shown := escape_output(output):
         quoted_lines += ["", *(f"    {line}" for line in shown.split("\n"))]
     quote = [encode_text(f"> {line}".rstrip()) for line in quoted_lines]
-    text = without_refusal(text)
+    text = without_rejection(text)
     return insert_lines(text, len(text), [b"", b"## Verification", b"", _SIGNED, b"", *quote, b""])
 
 
-def without_refusal(text: bytes) -> bytes:
+def without_rejection(text: bytes) -> bytes:
     """The text without the Verification section that ralph wrote; the user's own, and what was added below, stays."""
     return _REFUSAL.sub(b"", text)
 
 
-def harmless_output(raw: str) -> str:
+def escape_output(raw: str) -> str:
     """The last 60 lines of it, for people and agents to read; lines that a program printed over count as it left them.
 
     At most 200 characters of each; a first line `…` where there was more.

@@ -76,7 +76,7 @@ class Task:
         """How often it failed."""
         return len(self.note_values("failed"))
 
-    def has_more_tries(self, most: int | None) -> bool:
+    def has_attempts_left(self, most: int | None) -> bool:
         """Whether it may be tried again after one more failure, where it gets at most so many attempts."""
         return most is None or self.tries + 1 < most
 

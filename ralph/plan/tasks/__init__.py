@@ -7,7 +7,7 @@ from ralph.plan.progress.task import (
     Task,
 )
 from ralph.plan.tasks.reading import (
-    count_ready,
+    count_startable_tasks,
     find_problems,
     find_task,
     new_id,
@@ -22,7 +22,7 @@ __all__ = [
     "WHOLE",
     "Note",
     "Task",
-    "count_ready",
+    "count_startable_tasks",
     "find_problems",
     "find_task",
     "new_id",

@@ -76,7 +76,7 @@ def with_failure(text: bytes, task_id: str, why: str, most: int | None = None, *
     when = timestamp()
     gone = () if is_claimed else ("claimed",)
     text = with_mark(text, " ", task_id, note=f"failed: {when} attempt {tries}", why=why, gone=gone)
-    if task.has_more_tries(most):
+    if task.has_attempts_left(most):
         return text
     reason = why.partition("\n")[0]
     return with_mark(text, "!", task_id, note="blocked", why=f"given up after attempt {tries}: {reason}")

@@ -58,7 +58,7 @@ def select_next(tasks: Sequence[Task], alone: str | None = None, crashes: Mappin
     return min(ready, key=turn, default=None)
 
 
-def count_ready(tasks: Sequence[Task]) -> int:
+def count_startable_tasks(tasks: Sequence[Task]) -> int:
     """How many could be begun now."""
     return sum(not waits_for for _, waits_for in _open_tasks(tasks))
 
