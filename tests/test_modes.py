@@ -96,8 +96,8 @@ def test_all_plans_builds_and_validates_until_nothing_is_left(project: Project, 
 
 def test_every_run_continues_where_the_last_one_stood_and_counts_on(project: Project, agent: Agent) -> None:
     """One iteration each, as cron may start them; one that fails is tried again; used up, a person has to look."""
-    forgets = edits("Mode: validate 1/2", "Mode: build")
-    agent.story(step(adds="one"), BUILDS, fails(), step(forgets, MISSES), BUILDS, step(MISSES))
+    forgets = [edits(f"Mode: validate {count}/2", "Mode: build") for count in (1, 2)]
+    agent.story(step(adds="one"), BUILDS, fails(), step(forgets[0], MISSES), BUILDS, step(forgets[1], MISSES))
     codes = [project.ralph(*ALL, "--max-iterations", "1", "--max-rounds", "2").code for _ in range(6)]
     assert codes == [3, 3, 3, 3, 3, 4]
     assert " ".join(project.iterations("mode")) == "plan build validate validate build validate"

@@ -476,9 +476,7 @@ class ParallelController(Controller):
 
     def _merge(self, iteration: Iteration, entry: QueuedTask) -> Iteration:
         """The branch gets the commit, and the task its tick; else it waits on, maybe for the next run."""
-        run, tip, commit = self._run, self._branch.tip(), entry.checked.commit
-        if commit and tip and not self._branch.is_same_tree(entry.base, tip):
-            return replace(iteration, is_queued=True)  # the user committed since it was judged
+        run, tip, commit = self._run, entry.tip, entry.checked.commit
         if commit and tip:
             if commit != entry.commit:
                 self._branch.fetch(entry.checked.bundle)

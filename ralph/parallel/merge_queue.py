@@ -22,6 +22,8 @@ class QueuedTask:
     """As its attempt made it."""
     base: str = ""
     """The commit on top of which it was checked last; empty before that."""
+    tip: str = ""
+    """Where the branch was when that was found to have the same files; it moves from there, or not at all."""
     checked: Attempt = Attempt()  # noqa: RUF009 - nobody writes into it
     """The result of that; at first that of its attempt."""
     check: Future[Attempt] | None = None
@@ -85,5 +87,7 @@ class MergeQueue:
     def judged_head(self) -> QueuedTask | None:
         """The first, once it was checked on top of the branch as it is now, or if the branch is gone."""
         head = next(iter(self.entries), None)
-        tip = self._branch.tip()
-        return head if head and not head.check and (not tip or self._branch.is_same_tree(head.base, tip)) else None
+        if not head or head.check:
+            return None
+        head.tip = self._branch.tip()
+        return head if not head.tip or self._branch.is_same_tree(head.base, head.tip) else None
