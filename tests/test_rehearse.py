@@ -108,6 +108,7 @@ def test_it_plans_builds_verifies_and_tells_without_a_trace(project: Project) ->
     run = rehearse(project, "feature.md", "all", "--max-iterations", "9")
     (said,) = section(run, HAPPENED)
     assert said.startswith("  `ralph feature.md all`: exit code 0 · done · 2/2 tasks · 4 iterations · 2 commits")
+    assert run.stdout.endswith("\nTo run it for real, with the same options:\n\n  ralph feature.md all\n")
 
 
 def with_everything(project: Project) -> Path:

@@ -169,7 +169,8 @@ class Rehearsal:
         _say("  " + "\n  ".join(self.wrong or [nothing]))
         command = shlex.join(["ralph", self.asked.plan, self.mode])
         if not self.wrong:
-            _say(_SAMPLE_OUTRO if self.is_sample else f"\nTo run it for real:\n\n  {command}")
+            same = ", with the same options" * bool(self.asked.given)
+            _say(_SAMPLE_OUTRO if self.is_sample else f"\nTo run it for real{same}:\n\n  {command}")
         return 1 if self.wrong else 0
 
     def _show_command(self, *command: str) -> None:
