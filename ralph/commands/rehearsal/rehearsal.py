@@ -165,7 +165,7 @@ class Rehearsal:
         _say("WHAT HAPPENED", heading=True)
         _say("  " + "\n  ".join(self.happened) + "\n")
         _say("WHAT WENT WRONG", heading=True)
-        nothing = "nothing: each run ended well" + ", and your files are as they were" * (not self.is_sample)
+        nothing = "nothing" + ", and your files are as they were" * (not self.is_sample)
         _say("  " + "\n  ".join(self.wrong or [nothing]))
         command = shlex.join(["ralph", self.asked.plan, self.mode])
         if not self.wrong:
@@ -240,6 +240,7 @@ class Rehearsal:
         settings = self.found.settings
         plan = Path(self.asked.plan)
         plan = self._path_in_copy(plan.parent) / plan.name  # where that is a link, its name counts
+        here = self._path_in_copy(Path.cwd())
         python = [sys.executable, "-P", "-m"]
         commits = "commit" if settings.auto_commit and (self.top / ".git").exists() else ""
         stand_in = self.folder / "claude"  # of whom nothing can be asked that it would not understand
@@ -250,7 +251,7 @@ class Rehearsal:
         stand_in.chmod(0o700)
         env = self._environment() | {one.variable: one.text for one in self.asked.given}
         env |= {
-            "RALPH_PROGRESS_FILE": file.name if self.is_sample else str(file),
+            "RALPH_PROGRESS_FILE": os.path.relpath(file, here),
             "RALPH_AGENT": shlex.quote(str(stand_in)),
             "RALPH_DELAY": "0",
             "RALPH_MAX_FAILURES": "1",  # it does not do better the second time
@@ -263,10 +264,11 @@ class Rehearsal:
             env["RALPH_ONLY"] = "**"  # the fake agent does not know where it may write
         name = shlex.join(["ralph", self.asked.plan, mode])
         _say(f"$ {name}", heading=True)
-        argv = [*python, "ralph", plan.name if self.is_sample else str(plan), mode]
+        word = self.asked.plan if (here / self.asked.plan).resolve() == plan.resolve() else str(plan)
+        argv = [*python, "ralph", word, mode]
         if not self.asked.verbose:
             argv.append("--quiet")
-        code = run_in_front(argv, env=env, cwd=self._path_in_copy(Path.cwd()))
+        code = run_in_front(argv, env=env, cwd=here)
         _say("")
         outcome = f"`{name}`: exit code {code}"
         for path in self.folder.glob("state/ralph/*/journal.jsonl"):
@@ -274,6 +276,6 @@ class Rehearsal:
             outcome += f" · {last.summary} · {last.so_far}"
         self.happened.append(outcome)
         if code not in (0, Reason.LIMIT.code):
-            but = "the real agent would meet that too, except a check of what the fake one did not build"
+            but = "the real agent would meet that too, unless a check failed because the fake one builds nothing"
             self.wrong.append(f"`{name}` exits with {code}; {but}")
         return code

@@ -99,7 +99,7 @@ def _run_command(command: str, shown: str = "") -> None:
     done = call_program(["sh", "-c", command], timeout_s=_SHELL_S)
     if done.code:
         message = (done.stdout + done.stderr).decode(errors="replace").split("\n")[-4:-1]
-        raise RalphError(f"{command}: exit code {done.code}: {' · '.join(message)}")
+        raise RalphError(f"{shown or command}: exit code {done.code}: {' · '.join(message)}")
 
 
 def _print_words(text: str) -> None:
