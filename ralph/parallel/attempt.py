@@ -16,9 +16,11 @@ import shlex
 import shutil
 import socket
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
@@ -184,7 +186,10 @@ def _run_in_clone(
     job: TaskJob, folder: Path, env: Mapping[str, str], ralph: Callable[[], None]
 ) -> tuple[Attempt, Path | None]:
     """Its result, and where what its agent printed is."""
+    loading = threading.Thread(target=import_module, args=("ralph.loop.session",))  # 60 ms, while git works
+    loading.start()
     clone = _make_clone(job, folder)
+    loading.join()
     progress = folder / "PROGRESS.md"
     here = clone.root / job.here
     _write_files(clone.root, job.files)
