@@ -200,6 +200,22 @@ class TestIndependentTasks:
         names = project.git("ls-tree", "--name-only", "HEAD").split()
         assert {"own1.txt", "own2.txt", "own3.txt", "a.txt", "b.txt"} <= {*names}, names
 
+    def test_keep_what_the_user_commits_where_a_signal_comes_before_they_are_checked_on_top_of_that(
+        self, crew: Crew, project: Project
+    ) -> None:
+        git = shutil.which("git", path=project.env["PATH"])
+        own = f"cd {project.root}; echo > own.txt; {git} add own.txt; {git} commit -qm own own.txt"
+        steps = {"bundle unbundle": f"[ -e {project.root}/own.txt ] || ({own}) >&2", "merge-tree": "kill -TERM $PPID"}
+        shim = "\n".join(f'*"-C {project.root} "*"{step}"*) {does} ;;' for step, does in steps.items())
+        shim = executable(project.root.parent / "bin" / "git", f'case "$*" in {shim} esac\nexec {git} "$@"')
+        crew.has(A, a="echo > a.txt; echo >> ~/asked")
+        crew.works(code=-signal.SIGTERM)
+        assert project.git("ls-tree", "--name-only", "HEAD").split() == ["feature.md", "own.txt"]
+        shim.unlink()
+        crew.works()
+        assert project.git("ls-tree", "--name-only", "HEAD").split() == ["a.txt", "feature.md", "own.txt"]
+        assert (project.home / "asked").read_text() == "\n", "no agent is asked again"
+
     def test_are_reviewed_once_each_and_not_again_where_they_are_checked_on_top_of_others(
         self, crew: Crew, project: Project
     ) -> None:

@@ -334,7 +334,7 @@ class ParallelController(Controller):
             stop = run.stop_if_interrupted() or run.stop_if_git_tampered()
             if not (stop or self._in_the_way):
                 self.queue.begin_checks()
-            ready = self._ready_to_conclude()
+            ready = self._ready_to_conclude(is_over=bool(stop))
             if ready and not self.running and stop:
                 return self._merge_iteration(ready, Turn(outcome=Outcome.INTERRUPTED, why=stop.why))
             if ready and not (stop or self._in_the_way):
@@ -346,10 +346,9 @@ class ParallelController(Controller):
             if future:
                 self.queue.end_check(future)
 
-    def _ready_to_conclude(self) -> QueuedTask | None:
-        """What waits and will not any more: the user took it back, or it was checked on top, or a signal came."""
+    def _ready_to_conclude(self, *, is_over: bool) -> QueuedTask | None:
+        """What waits and will not any more: the user took it back, or it was checked on top, or the run is over."""
         taken_back = (entry for entry in self.queue.entries if entry.tried.is_taken_back(self._file.text))
-        is_over = self._run.stop_if_interrupted() or self._run.stop_if_git_tampered()
         return next(taken_back, self.queue.entries[0] if is_over and self.queue.entries else self.queue.judged_head())
 
     def _announce_wait(self) -> None:

@@ -89,5 +89,8 @@ class MergeQueue:
         head = next(iter(self.entries), None)
         if not head or head.check:
             return None
-        head.tip = self._branch.tip()
-        return head if not head.tip or self._branch.is_same_tree(head.base, head.tip) else None
+        tip = self._branch.tip()
+        if tip and not self._branch.is_same_tree(head.base, tip):
+            return None
+        head.tip = tip
+        return head
