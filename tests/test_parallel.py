@@ -207,11 +207,11 @@ class TestIndependentTasks:
         own = f"cd {project.root}; echo > own.txt; {git} add own.txt; {git} commit -qm own own.txt"
         steps = {"bundle unbundle": f"[ -e {project.root}/own.txt ] || ({own}) >&2", "merge-tree": "kill -TERM $PPID"}
         shim = "\n".join(f'*"-C {project.root} "*"{step}"*) {does} ;;' for step, does in steps.items())
-        shim = executable(project.root.parent / "bin" / "git", f'case "$*" in {shim} esac\nexec {git} "$@"')
+        fake = executable(project.root.parent / "bin" / "git", f'case "$*" in {shim} esac\nexec {git} "$@"')
         crew.has(A, a="echo > a.txt; echo >> ~/asked")
         crew.works(code=-signal.SIGTERM)
         assert project.git("ls-tree", "--name-only", "HEAD").split() == ["feature.md", "own.txt"]
-        shim.unlink()
+        fake.unlink()
         crew.works()
         assert project.git("ls-tree", "--name-only", "HEAD").split() == ["a.txt", "feature.md", "own.txt"]
         assert (project.home / "asked").read_text() == "\n", "no agent is asked again"

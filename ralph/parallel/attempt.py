@@ -1,7 +1,7 @@
-"""An attempt at one task by a ralph of its own, in a clone of its own. `ralph attempt`.
+"""`ralph attempt`: one attempt at one task, by a ralph of its own in a clone of its own.
 
-Job and result are JSON, and commits travel as git bundles, so it can run on any machine that has
-ralph, git and the agent.
+Job and result are JSON, and commits travel as git bundles, so an attempt can run on any machine that
+has ralph, git and the agent.
 """
 
 import base64
@@ -35,58 +35,58 @@ from ralph.store.state import path_digest
 from ralph.words import format_duration
 
 NAME = "RALPH_ATTEMPT"
-"""In the environment of the ralph within an attempt, which sends no notices: its coordinator does."""
+"""Environment variable of the ralph within an attempt, which sends no notices: its coordinator does."""
 RALPH = (sys.executable, "-P", "-m", "ralph")
-"""Starts the ralph that this one is."""
+"""The command that starts this same installation of ralph."""
 _PASSED = "refs/ralph/passed"
-"""In a clone, the commit of its ralph: a bundle needs a name, and where HEAD is may be the agent's doing."""
+"""In a clone, the ref of its ralph's commit: a bundle needs a name, and the agent may have moved HEAD."""
 _SETUP_S = 1800.0
 _WORKER = 3
-"""The descriptor of the pipe from the worker that started it."""
+"""The descriptor of the pipe from the worker that started the attempt."""
 _FIRST_PORT, _LAST_PORT, _PORTS = 20_000, 32_000, 21
-"""Of each range ralph holds the first, and the twenty behind it are the attempt's."""
+"""Ralph holds the first port of each range; the next twenty are the attempt's."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaskJob:
-    """What an attempt is asked to do. Texts hold any bytes, as surrogates; bundles are in base64."""
+    """What an attempt is asked to do. Texts hold arbitrary bytes, as surrogates; bundles are in base64."""
 
     name: str
-    """Of the folder of its clone."""
+    """The name of the folder that holds its clone."""
     task: str
     commit: str
-    """Where it begins."""
+    """The commit that it begins from."""
     source: str = ""
-    """The repository on this machine, or nothing where `bundle` brings it."""
+    """The path of the repository on this machine; empty if `bundle` brings the repository."""
     bundle: str = ""
     shallow: str = ""
-    """Where the history of a shallow repository ends, for its bundle."""
+    """Where the history of a shallow repository ends (git's `shallow` file), if `bundle` brings it."""
     here: str
-    """The folder in which ralph is started, from the top of the working tree."""
+    """The folder in which ralph is started, relative to the top of the working tree."""
     files: Mapping[str, tuple[int, str]]
-    """Mode and text of what the clone needs and no commit has, by path from the top of the working tree: the plan, what
-    `--setup-copy` names, git's hooks, what it ignores."""
+    """Mode and text of the files that the clone needs and no commit contains, by path from the top of the working tree:
+    the plan, what `--setup-copy` names, git's hooks, its exclude file."""
     templates: Mapping[str, str]
-    """Those of the user or the project, by name."""
+    """The templates of the user or the project, by name."""
     progress: str
-    """What the progress file says."""
+    """The text of the progress file."""
     config: Sequence[tuple[str, str]]
-    """git's settings there, except what says where it lies: a clone has not those of its source."""
+    """git's settings for the clone, which does not get its source's: all but those that say where a repository lies."""
     env: Mapping[str, str]
     words: Sequence[str]
-    """What its ralph is asked."""
+    """The arguments of its ralph."""
     agent_words: Sequence[str] = ()
-    """What its agent is given beside that."""
+    """Further arguments, for its agent."""
     setup: str = ""
-    """A shell command that makes the clone ready."""
+    """A shell command that prepares the clone."""
     applies: str = ""
-    """The bundle of an attempt that began elsewhere: its commit is applied here, in place of an agent's work."""
+    """The bundle of an attempt that began from another commit: its commit stands in for an agent's work here."""
     keep: bool = False
-    """The clone stays, for looking."""
+    """Whether to keep the clone, so that the user can inspect it."""
     transcript_bytes: int | None = None
-    """So much of the transcript is wanted, of its end; None for all."""
+    """How many bytes from the end of the transcript to return; None for all."""
     ends_with_worker: bool = False
-    """File descriptor 3 is a pipe, which closes when the worker dies that started it."""
+    """Whether file descriptor 3 is a pipe that closes when the worker that started the attempt dies."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,33 +94,33 @@ class Attempt:
     """The result of a job."""
 
     why: str = ""
-    """What kept it from beginning, or from ending by itself."""
+    """What kept the attempt from beginning, or from ending by itself."""
     records: Sequence[Mapping[str, Any]] = ()
-    """Its iterations, as the journal has them."""
+    """Its iterations, as in the journal."""
     tampered: str = ""
-    """Why its ralph stopped where the agent changed what it may not, and nothing more may be done by itself."""
+    """Why its ralph stopped, if the agent changed what it must not: nothing more may be done automatically."""
     passed: bool = False
-    """Its ralph has ticked the task, and ended well; whatever else its files say."""
+    """Whether its ralph ticked the task and ended well, whatever else its files say."""
     commit: str = ""
-    """The commit that it made."""
+    """The commit that the attempt made; empty if it made none."""
     bundle: str = ""
-    """The same as a git bundle."""
+    """That commit as a git bundle."""
     progress: str = ""
-    """What its progress file says in the end."""
+    """The text of its progress file at the end."""
     prompt: str = ""
-    """The agent's prompt in the last one."""
+    """The agent's prompt in the last iteration."""
     transcript: str = ""
-    """What it printed, from a cluster."""
+    """What the agent printed, if it ran on a cluster."""
     transcript_file: str = ""
-    """The file on the coordinator's machine that has it otherwise."""
+    """Otherwise, the file on the coordinator's machine with what the agent printed."""
 
 
 def run_attempt(ralph: Callable[[], None]) -> int:
-    """Does the job that stands on the standard input, and prints the Attempt; all that it says goes to stderr.
+    """Does the job that it reads from standard input and prints the Attempt; all messages go to stderr.
 
-    `ralph` is the command of that name, which is called in a process of its own and need not be loaded again.
+    `ralph` is the command of that name; it is called in a forked process, which need not load it again.
     """
-    signals.install_handlers()  # what runs in front hears them; this one has to clean up
+    signals.install_handlers()  # they are passed on to what runs in front; this process has to clean up
     out = os.dup(1)
     os.dup2(2, 1)
     job = TaskJob(**json.load(sys.stdin))
@@ -135,12 +135,12 @@ def run_attempt(ralph: Callable[[], None]) -> int:
 
 
 def _has_lost_worker(job: TaskJob) -> bool:
-    """Whether the worker has died that started this: nothing is ever written into its pipe."""
+    """Whether the worker that started the attempt has died: nothing is ever written into its pipe."""
     return job.ends_with_worker and bool(select.select([_WORKER], [], [], 0)[0])
 
 
 def _write_result(out: IO[bytes], result: Attempt, transcript: Path | None = None, most: int | None = None) -> None:
-    """A line of JSON, and what the agent printed: that may be large."""
+    """Writes the result as a line of JSON, then the transcript, which may be large: at most its last `most` bytes."""
     out.write(json.dumps(asdict(result)).encode() + b"\n")
     if transcript:
         with contextlib.suppress(FileNotFoundError), transcript.open("rb") as file:
@@ -149,7 +149,7 @@ def _write_result(out: IO[bytes], result: Attempt, transcript: Path | None = Non
 
 
 def run_job(job: TaskJob, out: IO[bytes], ralph: Callable[[], None]) -> None:
-    """Does the job, and writes its result. Raises RalphError where it could not begin."""
+    """Does the job and writes its result. Raises RalphError if the attempt could not begin."""
     folder = _take_folder(job.name)
     with socket.socket() as content:
         env = {name: value for name, value in os.environ.items() if name == MARK or not name.startswith("RALPH_")}
@@ -163,9 +163,9 @@ def run_job(job: TaskJob, out: IO[bytes], ralph: Callable[[], None]) -> None:
 
 
 def _take_folder(name: str) -> Path:
-    """An empty folder that nobody else works in: one before may still end, whose worker died.
+    """Returns an empty folder that nobody else works in: an earlier attempt, whose worker died, may still be ending.
 
-    It is locked by this process and those that inherit the descriptor.
+    This process, and those that inherit the descriptor, hold a lock on the folder.
     """
     for number in itertools.count(1):
         folder = files.state_home() / "clones" / (name if number == 1 else f"{name}+{number}")
@@ -175,7 +175,7 @@ def _take_folder(name: str) -> Path:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
             break
         os.close(held)
-    folder.mkdir(parents=True, mode=0o700, exist_ok=True)  # the one before may have removed it at its end
+    folder.mkdir(parents=True, mode=0o700, exist_ok=True)  # the earlier attempt may have removed it as it ended
     os.set_inheritable(held, True)
     for path in folder.iterdir():
         files.remove_folder(path)
@@ -185,7 +185,7 @@ def _take_folder(name: str) -> Path:
 def _run_in_clone(
     job: TaskJob, folder: Path, env: Mapping[str, str], ralph: Callable[[], None]
 ) -> tuple[Attempt, Path | None]:
-    """Its result, and where what its agent printed is."""
+    """Runs ralph in a new clone; returns its result and the path of the transcript, if there is one."""
     loading = threading.Thread(target=import_module, args=("ralph.loop.session",))  # 60 ms, while git works
     loading.start()
     clone = _make_clone(job, folder)
@@ -210,7 +210,7 @@ def _run_in_clone(
     else:
         words += ["--", *job.agent_words] if job.agent_words else []
     code = 130
-    with contextlib.suppress(KeyboardInterrupt):  # its result until then is reported
+    with contextlib.suppress(KeyboardInterrupt):  # the result up to then is reported
         code = call_in_front(partial(_run_ralph, ralph, words, env, here), over=partial(_has_lost_worker, job))
     own = f"state/ralph/*-{path_digest(progress)}/journal.jsonl"  # the project's tests may run ralph, too
     lines = next(folder.glob(own), folder / "none")
@@ -228,7 +228,7 @@ def _run_in_clone(
     if code < 0:
         return replace(result, why=f"its ralph was killed by signal {-code}"), transcript
     if code or not records[-1].success:
-        return result, transcript  # and no git runs there: it may be that no git may
+        return result, transcript  # no git runs in the clone: the agent may have tampered with it
     result = replace(result, passed=True, commit=records[-1].head)
     if result.commit:
         clone.run("update-ref", _PASSED, result.commit)
@@ -237,7 +237,7 @@ def _run_in_clone(
 
 
 def _run_ralph(ralph: Callable[[], None], words: Sequence[str], env: Mapping[str, str], here: Path) -> None:
-    """Is the ralph of the clone from now on."""
+    """Turns this process into the clone's ralph: sets its environment, folder and arguments, then calls `ralph`."""
     os.environ.clear()
     os.environ.update(env)
     os.chdir(here)
@@ -252,15 +252,15 @@ git -c core.hooksPath=/dev/null cherry-pick --no-commit COMMIT >&2 || { git rese
 cat "$0.words"
 printf '\\n\\n%s\\n' "$signal"
 """
-"""In place of an agent: its result passes the same gates as any work, and the project's hooks run at the commit."""
+"""Stands in for the agent: its result passes the same gates as any work, and the project's hooks run at the commit."""
 
 
 def _write_applying_agent(job: TaskJob, folder: Path, clone: Git) -> Path:
-    """An agent that applies the commit of the job, and says what its message says."""
+    """Writes an agent program that applies the job's commit and prints its message; returns the path."""
     commit = clone.run("bundle", "unbundle", "/dev/stdin", stdin=base64.b64decode(job.applies)).decode().split()[0]
     message = os.fsdecode(clone.run("show", "-s", "--format=%B", commit))
     words = re.sub(rf"(?m)^Ralph-(?:Task|Role): .*\n?|\A.*?\b{re.escape(job.task)}: ", "", message)  # hooks prefix it
-    agent = folder / "claude"  # of that name, so that no setting of claude's is refused
+    agent = folder / "claude"  # named so that no setting of claude's is refused
     agent.write_text(_APPLIES.replace("COMMIT", commit))
     agent.chmod(0o700)
     agent.with_suffix(".words").write_bytes(encode_text(words.strip()))
@@ -268,7 +268,7 @@ def _write_applying_agent(job: TaskJob, folder: Path, clone: Git) -> Path:
 
 
 def _make_clone(job: TaskJob, folder: Path) -> Git:
-    """The clone, which cannot push anywhere."""
+    """Makes and returns the clone, which has no remote to push to."""
     outer, clone = Git(folder, os.environ), Git(folder / "tree", os.environ)
     if job.bundle:
         outer.run("init", "--quiet", "--template=", "tree")
@@ -288,7 +288,7 @@ def _make_clone(job: TaskJob, folder: Path) -> Git:
 
 
 def _config_entry(key: str, value: str) -> str:
-    """A setting as git's files have it."""
+    """One setting in the format of git's configuration files."""
     section, _, rest = key.partition(".")
     within, _, name = rest.rpartition(".")
     marked = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
@@ -306,7 +306,10 @@ def _write_files(top: Path, found: Mapping[str, tuple[int, str]]) -> None:
 
 
 def _reserve_port_range(content: socket.socket) -> int:
-    """The first of some ports that no other attempt on this machine is given, for as long as the socket is open."""
+    """Returns the first of twenty ports that no other attempt on this machine gets while the socket is open.
+
+    Raises RalphError if all ranges are taken.
+    """
     for port in range(_FIRST_PORT, _LAST_PORT, _PORTS):
         with contextlib.suppress(OSError):
             content.bind(("127.0.0.1", port))

@@ -1,7 +1,7 @@
-"""The coordinator: begins attempts of independent tasks at the same time, and merges what passed, one by one.
+"""The coordinator: begins attempts at independent tasks at the same time, and merges those that passed, one by one.
 
-It is a run as any other, the only one with the lock, the progress file, the journal and the notices. Its agents work in
-clones: the progress file is never in their reach, and the branch is as the gates have seen it at each commit.
+It is a run like any other, and the only one with the lock, the progress file, the journal and the notices. Its agents
+work in clones: the progress file is out of their reach, and at each commit the branch is exactly what the gates saw.
 """
 
 import contextlib
@@ -47,22 +47,22 @@ _ABOUT_THE_PLACE = re.compile(
     r"(?:remote|branch|submodule|extensions|include|includeif|clone|protocol|credential|maintenance|gc)\."
     r"|core\.(?:bare|worktree|hookspath|repositoryformatversion|fsmonitor|sharedrepository)$|safe\."
 )
-"""git's settings that say where a repository lies, what it is connected with, or who may log in."""
+"""Matches git's settings that say where a repository lies, what it is connected to, or who may log in."""
 _NOT_HANDED_ON = ("history", "heartbeat_url", "prompts", "task")
 _ON_TOP = "+before-landing"
-"""Of the folder in which a commit is checked on top of others; no task can have that one."""
+"""Suffix of the folder in which a commit is checked on top of others; no task's folder can end with it."""
 _TRANSCRIPT_BYTES = 10_000_000
-"""Of a transcript, its end, that a cluster passes on; it has all of it in memory."""
+"""How much of the end of a transcript a cluster passes on; the cluster keeps it all in memory."""
 _LOOK_S = 0.5
-"""Seconds between looks at the progress file while agents work: somebody may have written [!] at a task."""
+"""Seconds between looks at the progress file while agents work: the user may have marked a task with [!]."""
 
 
 class ParallelController(Controller):
-    """The tasks that are tried at the same time, in place of one after the other."""
+    """Has several tasks tried at the same time, instead of one after the other."""
 
     picks_tasks = is_parallel = True
     last: RunningTask
-    """The one that the iteration is about."""
+    """The task that the iteration is about."""
 
     def __init__(self, run: Run, wait_for_index: Callable[[], str]) -> None:
         self._run, self._wait_for_index = run, wait_for_index
@@ -83,17 +83,17 @@ class ParallelController(Controller):
         window = merge_window(run.settings)
         self.queue = MergeQueue(self._branch, window, self._begin_check, self._executor.cancel)
         self._merging: QueuedTask | None = None
-        """What the iteration merges, where it is about one that waited."""
+        """The queue entry that the iteration is about; None if it is about an attempt that ended."""
         self._begins_at = 0.0
-        """No agent begins before that, in seconds since 1970: all are at their limit."""
+        """No agent begins before this time, in seconds since 1970: all are at their limit."""
         self._stop: Stop | None = None
-        """Why nothing begins any more, while others still work."""
+        """Why no more tasks begin, while other agents still work."""
         self._in_the_way = ""
         """What keeps finished tasks from being merged."""
         self._tick_merged()
 
     def _check(self) -> None:
-        """Raises RalphError where clones would not do, and says what they lack."""
+        """Raises RalphError if work in clones is not possible; warns about what the clones would lack."""
         settings = self._settings
         if settings.jobs > _MOST and not (settings.runner or settings.executor):
             raise RalphError(f"{settings.given['jobs'].where}: at most {_MOST} on one machine", fix="see --executor")
@@ -122,7 +122,7 @@ class ParallelController(Controller):
             self._run.console.complain(f"{earlier} has work of an earlier run: git merge {earlier}")
 
     def wait_for_running_work(self, stop: Stop | None) -> Stop | None:
-        """Why to stop now; None where others are at work, which finish first, or end where a signal came."""
+        """Returns why to stop now; None while agents are at work, which finish first (or are ended by a signal)."""
         if stop is None or not self.is_busy:
             return stop
         self._stop = stop
@@ -130,19 +130,19 @@ class ParallelController(Controller):
 
     @property
     def is_busy(self) -> bool:
-        """Whether agents are at work between two iterations, or commits wait that can be merged."""
+        """Whether agents are at work between two iterations, or commits that can be merged are waiting."""
         can_merge = self.queue.entries and not (self._in_the_way or self._run.stop_if_interrupted())
         return bool(self.running or can_merge)
 
     def pause_new_work_until(self, until: float) -> bool:
-        """Begins no agent before that moment; what is at work continues, and what passed is merged."""
+        """Begins no agent before that moment; agents at work continue, and what passed is merged."""
         self._begins_at = until
         self._run.tally.last_wait_ended_at = self._run.pace.uptime_s() + until - self._run.pace.now()
         return True
 
     @property
     def last_attempt_began_at(self) -> float:
-        """When the attempt began that was over last."""
+        """When the attempt that ended last began."""
         return self.last.began
 
     @property
@@ -150,7 +150,7 @@ class ParallelController(Controller):
         """A line for each agent at work."""
         now = self._run.pace.uptime_s()
         lines = []
-        for trial in list(self.running.values()):  # another thread asks
+        for trial in list(self.running.values()):  # a copy, since another thread asks
             doing = self._executor.doing.get(trial.task.id) or "at work"
             lines.append(f"{trial.task.id} · {format_duration(now - trial.began)} · {doing}")
         for entry in list(self.queue.entries):
@@ -159,25 +159,25 @@ class ParallelController(Controller):
         return lines
 
     def tidy_task_list(self) -> None:
-        """The file has an id for each task, what is done in all its parts is ticked, and only these are in progress."""
+        """Gives each task an id, ticks those whose parts are all done, and marks only our tasks as in progress."""
         self._file.edit(edits.with_tidy_list, *[trial.task.id for trial in self._in_progress()])
 
     def _in_progress(self) -> list[RunningTask]:
         return [*self.running.values(), *(entry.tried for entry in self.queue.entries)]
 
     def choose_next(self) -> Stop | None:
-        """Begins as many tasks as may be tried at once; a Stop when none is in progress and none can be begun."""
+        """Begins as many tasks as may be tried at once. Returns a Stop if none is in progress and none can begin."""
         run = self._run
         try:
             tasklist.validate_list(self._file.text, self._file.path.name, self._settings)
-        except RalphError as error:  # the user's edit, it may be half of one
+        except RalphError as error:  # the user may be in the middle of an edit
             if not self.is_busy:
                 raise
             self._stop = Stop(Reason.STUCK, error.message)
         self._begin_tasks()
         if not self.is_busy and not self._stop and (rest_s := self._begins_at - run.pace.now()) > 0:
             wait_watching_file(run, rest_s)
-            self._begins_at = 0.0  # or somebody wrote what ends the wait, and the run
+            self._begins_at = 0.0  # the wait is over, or the user wrote what ends it, and the run
             if stop := run.stop_reason():
                 return stop
             self._begin_tasks()
@@ -192,7 +192,7 @@ class ParallelController(Controller):
         return self._stop or tasklist.nothing_to_begin(listed, alone)
 
     def _begin_tasks(self) -> None:
-        """Begins what can begin now."""
+        """Begins the tasks that can begin now."""
         run = self._run
         if not self._executor.places:
             self._stop = self._stop or Stop(Reason.HOPELESS, "the processes below which attempts run were killed")
@@ -211,7 +211,10 @@ class ParallelController(Controller):
             self._begin_task(task, share_usd)
 
     def _task_budget_usd(self, ready: int) -> float | None:
-        """What the next one may cost: what is left and not given to those at work, divided by what can begin now."""
+        """What the next task may cost: what is left and not assigned to running ones, divided by what can begin now.
+
+        None if there is no limit. `ready` is the number of tasks that can begin.
+        """
         left = remaining_usd(self._file.last, self._run.tally, self._settings)
         if left is None:
             return None
@@ -227,7 +230,7 @@ class ParallelController(Controller):
             run.outbox.send(notices.started_notice(run))
         self._file.edit(edits.with_mark, "~", task.id)
         trial = RunningTask(job=job, task=task, began=run.pace.uptime_s(), share_usd=share_usd)
-        if commit := self._branch.queued_commit(task):  # no agent is asked again
+        if commit := self._branch.queued_commit(task):  # no agent has to work on it again
             run.screen.remark(f"ralph: {task.id} passed in an earlier run and waits to be merged")
             self.queue.entries.append(QueuedTask(tried=trial, commit=commit))
         else:
@@ -240,7 +243,7 @@ class ParallelController(Controller):
         text = self._file.text
         if any(trial.has_messages for trial in self.running.values()):
             start, end = progress.section_range(text, "Messages")
-            text = text[:start] + b"\n" + text[end:]  # which another agent has got already
+            text = text[:start] + b"\n" + text[end:]  # another agent already has them
         job = TaskJob(
             name=f"{run.state.folder.name}/{task.id}",
             task=task.id,
@@ -264,7 +267,7 @@ class ParallelController(Controller):
         return job
 
     def _files_to_bring(self) -> dict[str, tuple[int, str]]:
-        """Mode and text of what a clone needs and no commit has, by path."""
+        """Mode and text of the files that a clone needs and no commit contains, by path."""
         repository, plan = self._repository, self._run.start.plan
         own = self._run.top / ".ralph.env"
         brought = {os.path.relpath(own, self._tree): own} if own.is_file() else {}
@@ -283,7 +286,7 @@ class ParallelController(Controller):
         return texts
 
     def _git_config(self) -> list[tuple[str, str]]:
-        """Git's settings for a clone: on this machine those of the repository, elsewhere the user's as well."""
+        """The git settings for a clone: on this machine the repository's, elsewhere the user's as well."""
         entries = self._repository.output_of(
             "config", "-z", *([] if self._is_elsewhere else ["--local"]), "--list"
         ).split("\0")
@@ -294,13 +297,13 @@ class ParallelController(Controller):
         return [*config, ("core.hookspath", os.path.relpath(hooks, self._tree) if inside else ".git/hooks")]
 
     def _env(self) -> dict[str, str]:
-        """The settings of an attempt, as they were given here; its plan, `.ralph.env` and templates say the others."""
+        """The settings given here, as an attempt's environment; its plan, `.ralph.env` and templates hold the rest."""
         env = {}
         files_of_its_own = (Source.PLAN, Source.PROJECT_FILE, Source.TEMPLATE)
         for field, one in self._settings.given.items():
             if field not in _NOT_HANDED_ON and one.source not in files_of_its_own:
                 env[one.variable] = one.text
-        for one in reversed(self._run.start.given):  # the strongest at last
+        for one in reversed(self._run.start.given):  # the strongest last
             if one.variable.startswith(OF_AGENTS) and one.source not in files_of_its_own and one.text.strip():
                 env[one.variable] = one.text
         for name in () if self._is_elsewhere else [name for name in env if name.startswith("RALPH_AGENT")]:
@@ -312,12 +315,12 @@ class ParallelController(Controller):
         return env
 
     def _attempt_arguments(self, task: Task, share_usd: float | None) -> list[str]:
-        """What the ralph of an attempt is asked: one attempt at this task, within the bounds that are left."""
+        """The arguments for the ralph of an attempt: one attempt at this task, within what is left of the limits."""
         run = self._run
         settings = self._settings
         plan = str(run.start.plan)
         if run.start.plan.is_relative_to(self._tree):
-            plan = f"./{os.path.relpath(plan, run.top)}"  # whatever its name
+            plan = f"./{os.path.relpath(plan, run.top)}"  # so that any name works
         one_try = f"build --strict --jobs 1 --task {task.id} --max-tries {task.tries + 1} --max-failures 1"
         words = [plan, *one_try.split(), "--delay", "0", "--no-wait"]
         if share_usd is not None:
@@ -328,7 +331,7 @@ class ParallelController(Controller):
         return words
 
     def run_iteration(self) -> Iteration:
-        """Waits for the next event; what is known of the attempt that is over, or of what can be merged."""
+        """Waits for the next event. Returns what is known of the attempt that ended, or of the commit to merge."""
         run = self._run
         while True:
             stop = run.stop_if_interrupted() or run.stop_if_git_tampered()
@@ -347,25 +350,28 @@ class ParallelController(Controller):
                 self.queue.end_check(future)
 
     def _ready_to_conclude(self, *, is_over: bool) -> QueuedTask | None:
-        """What waits and will not any more: the user took it back, or it was checked on top, or the run is over."""
+        """Returns the queue entry that need not wait any longer, or None.
+
+        The user took it back, or it was checked on top of the branch, or the run is ending and it is the first.
+        """
         taken_back = (entry for entry in self.queue.entries if entry.tried.is_taken_back(self._file.text))
         return next(taken_back, self.queue.entries[0] if is_over and self.queue.entries else self.queue.judged_head())
 
     def _announce_wait(self) -> None:
-        """The status line says what is waited for."""
+        """Shows in the status line what ralph waits for."""
         waiting, rest_s = len(self.queue.entries), self._begins_at - self._run.pace.now()
         parts = [f"{len(self.running)} at work", f"{waiting} to be merged" if waiting else ""]
         parts.append(f"none begins for {format_duration(rest_s)}" if rest_s > 0 else "")
         self._run.console.set_activity(", ".join(filter(None, parts)))
 
     def _wait_for_event(self) -> Future[Attempt] | None:
-        """The next attempt or check that is over; meanwhile it hears signals, and what the user writes into the file.
+        """Returns the next attempt or check that ended; heeds signals and what the user writes into the progress file.
 
-        None where something else happened, or a moment passed.
+        None if something else happened, or after a moment.
         """
         run = self._run
         is_interrupted = bool(run.stop_if_interrupted())
-        checks = [] if is_interrupted else self.queue.running_checks  # which the next run begins again
+        checks = [] if is_interrupted else self.queue.running_checks  # the next run begins them again
         done = wait([*self.running, *checks], _LOOK_S, FIRST_COMPLETED).done
         run.git_settings.compare()  # before any git runs
         run.read_progress()
@@ -378,7 +384,7 @@ class ParallelController(Controller):
         return next(iter(done), None)
 
     def _attempt_iteration(self, future: Future[Attempt]) -> Iteration:
-        """What is known of an attempt that is over."""
+        """Returns what is known of an attempt that ended."""
         run = self._run
         trial = self.last = self.running.pop(future)
         self._merging = None
@@ -392,18 +398,18 @@ class ParallelController(Controller):
         return self._iteration(turn)
 
     def _merge_iteration(self, entry: QueuedTask, turn: Turn) -> Iteration:
-        """What is known of one that waited to be merged."""
+        """Returns what is known of a queue entry that no longer waits."""
         self.last, self._merging = entry.tried, entry
         self._begin_record(entry.tried, entry.checked)
         return replace(self._iteration(turn), is_merge=True)
 
     def _begin_record(self, trial: RunningTask, result: Attempt) -> None:
-        """The iteration is that of the attempt; the first time it gets a number and a transcript."""
+        """Makes the attempt's iteration the current one; the first time, gives it a number and a transcript."""
         run = self._run
         if not trial.number:
             trial.number = run.earlier + run.tally.iterations + 1
             trial.transcript = run.state.new_transcript(run.id, trial.number, result.prompt)
-            with contextlib.suppress(OSError):  # a full disk costs the record, and not the work
+            with contextlib.suppress(OSError):  # a full disk costs the transcript, not the work
                 if result.transcript_file:
                     shutil.move(result.transcript_file, trial.transcript)
                 else:
@@ -416,7 +422,7 @@ class ParallelController(Controller):
         return Iteration(before=before, after=self._run.read_progress(), turn=turn, commits=Commits(), watched=watched)
 
     def conclude(self, iteration: Iteration) -> Iteration:
-        """Merges what passed, and ticks it, or has it wait for that; or writes down why it failed."""
+        """Merges what passed and ticks its task, or queues it to be merged; or writes down why the attempt failed."""
         if entry := self._merging:
             return self._conclude_merge(iteration, entry)
         trial = self.last
@@ -446,7 +452,7 @@ class ParallelController(Controller):
         return self._fail(iteration, why_failed(result))
 
     def _conclude_merge(self, iteration: Iteration, entry: QueuedTask) -> Iteration:
-        """Merges one that waited, or writes down why not."""
+        """Merges a queue entry, or writes down why not."""
         if iteration.ended:
             return iteration
         if entry.tried.is_taken_back(self._file.text):
@@ -461,12 +467,12 @@ class ParallelController(Controller):
         return self._fail(iteration, why)
 
     def _taken_back(self, iteration: Iteration) -> Iteration:
-        """The user marked the task otherwise, or deleted it."""
+        """Returns the iteration of a task that the user marked differently, or deleted, meanwhile."""
         why = f"{self.last.task.id} was taken back while it was tried"
         return replace(iteration, failed=why, may_retry=True, moved=True)
 
     def _fail(self, iteration: Iteration, why: str) -> Iteration:
-        """The task has failed once more."""
+        """Writes down that the task has failed once more."""
         task, most = self.last.task, self._settings.max_tries
         self._file.edit(edits.with_failure, task.id, why, most)
         return replace(
@@ -474,14 +480,14 @@ class ParallelController(Controller):
         )
 
     def _merge(self, iteration: Iteration, entry: QueuedTask) -> Iteration:
-        """The branch gets the commit, and the task its tick; else it waits on, maybe for the next run."""
+        """Moves the branch to the commit and ticks the task; otherwise it stays queued, maybe until the next run."""
         run, tip, commit = self._run, entry.tip, entry.checked.commit
         if commit and tip:
             if commit != entry.commit:
                 self._branch.fetch(entry.checked.bundle)
             commit = self._branch.with_parent(commit, tip)
             if not commit:
-                entry.base = ""  # it is signed, and made again on top of the branch itself
+                entry.base = ""  # it is signed, so it has to be made anew on top of the branch
         if not commit and entry.checked.commit:
             return replace(iteration, is_queued=True)
         if commit:
@@ -490,7 +496,7 @@ class ParallelController(Controller):
             failed = self._branch.advance(commit, tip)
             if failed:
                 run.state.remove_note(MergedTask)
-                if self._branch.tip() in (tip, ""):  # else the user committed at that moment, and it is checked on that
+                if self._branch.tip() in (tip, ""):  # else the user just committed: it is checked on top of that
                     self._in_the_way = failed
                     what = f"{entry.tried.task.id} is finished and waits to be merged"
                     run.console.complain(f"{what}: {failed} in the way")
@@ -506,7 +512,7 @@ class ParallelController(Controller):
         self._branch.take_from_queue(entry.tried.task)
 
     def _tick(self, iteration: Iteration, commits: Commits) -> Iteration:
-        """The task is done; its commit is on the branch, if there is one."""
+        """Ticks the task; its commit, if there is one, is on the branch by now."""
         run = self._run
         self._file.edit(edits.with_task_done, self.last.task.id)
         self.tidy_task_list()
@@ -516,7 +522,7 @@ class ParallelController(Controller):
         return replace(iteration, moved=True, passed=True, refused=wrong, after=run.read_progress(), commits=commits)
 
     def recheck(self) -> Mapping[str, str] | None:
-        """Unticks what a later change broke: why, by the id of each; None where nobody could say."""
+        """Unticks the tasks that a later change broke. Returns why, by task id; None if that could not be checked."""
         if not self._settings.evidence:
             return {}
         broken = evidence.recheck(self._run, self._file.text, lambda *_: "")
@@ -524,23 +530,23 @@ class ParallelController(Controller):
         return broken
 
     def _begin_check(self, entry: QueuedTask, base: str) -> Future[Attempt]:
-        """Has its commit applied on top of the base, in place of an agent's work, and checked there."""
+        """Has the entry's commit applied on top of the base, instead of an agent's work, and checked there."""
         job = entry.tried.job
         bundle = self._branch.pack_base(base) if self._is_elsewhere else ""
         applies = self._branch.pack_queued(entry.tried.task)
-        alone = ["--roles", "build"] if self._settings.roles else []  # the others have had their say
+        alone = ["--roles", "build"] if self._settings.roles else []  # the other roles have already run
         on_top = replace(job, name=job.name + _ON_TOP, commit=base, bundle=bundle, applies=applies)
         return self._executor.submit(replace(on_top, words=[*job.words, *alone]))
 
     def _tick_merged(self) -> None:
-        """What a run that was killed had merged and not ticked yet."""
+        """Ticks the task that a killed run had merged but not yet ticked."""
         if noted := self._run.state.load_note(MergedTask):
             if self._branch.contains_commit(noted.commit, self._branch.tip()):
                 self._file.edit(edits.with_task_done, noted.task)
             self._run.state.remove_note(MergedTask)
 
     def close(self) -> None:
-        """Nobody works any more, also after an error; no task is in progress."""
+        """Ends all work, also after an error, and marks no task as in progress any more."""
         self._executor.close()
         with contextlib.suppress(RalphError):
             self._file.edit(edits.with_none_in_progress)

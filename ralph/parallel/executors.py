@@ -1,4 +1,4 @@
-"""Where attempts run: on this machine, each below a supervisor of its own; or on the workers of a Dask cluster."""
+"""Where attempts run: on this machine, each under a supervisor of its own, or on the workers of a Dask cluster."""
 
 import contextlib
 import io
@@ -25,7 +25,7 @@ _LONGEST_S = 7 * 86_400.0
 
 
 class LocalExecutor:
-    """Runs attempts on this machine, or behind `--runner`; as many at once as there are supervisors."""
+    """Runs attempts on this machine or through `--runner`, as many at once as there are supervisors."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -33,24 +33,24 @@ class LocalExecutor:
         for supervisor in run.supervisors:
             self._free.put(supervisor)
         self.places = len(run.supervisors)
-        """So many attempts and checks can run at the same time; the place of a supervisor that dies is lost."""
+        """How many attempts and checks can run at the same time; the place of a supervisor that dies is lost."""
         self._threads = ThreadPoolExecutor(len(run.supervisors))
         self._cancelled = set[str]()
         self.doing: dict[str, str] = {}
-        """By task, what its attempt said last."""
+        """The last message of each task's attempt, by task."""
 
     def submit(self, job: TaskJob) -> Future[Attempt]:
-        """What becomes of the job, some time."""
+        """Begins the job in the background and returns a future of its result."""
         self._cancelled.discard(job.task)
         self.doing[job.task] = ""
         return self._threads.submit(self._attempt, job)
 
     def cancel(self, task: str) -> None:
-        """The attempt at this task is to end, with all that it started."""
+        """Has the attempt at this task end, with everything that it started. Returns at once."""
         self._cancelled.add(task)
 
     def close(self) -> None:
-        """Returns when all have ended."""
+        """Cancels all attempts and returns when they have ended."""
         self._cancelled.update(self.doing)
         self._threads.shutdown()
 
@@ -96,7 +96,7 @@ class LocalExecutor:
 
 
 class DaskExecutor(LocalExecutor):
-    """Runs attempts on the workers of a cluster; a worker that dies gives its task back to the others."""
+    """Runs attempts on the workers of a cluster; if a worker dies, another one takes over its task."""
 
     def __init__(self, run: Run, address: str) -> None:
         super().__init__(run)
@@ -118,7 +118,7 @@ class DaskExecutor(LocalExecutor):
         self._futures = dict[str, Future[Attempt]]()
 
     def submit(self, job: TaskJob) -> Future[Attempt]:
-        """What becomes of the job, some time."""
+        """Sends the job to the cluster and returns a future of its result."""
         future = Future[Attempt]()
         try:
             future = self._cluster.submit(on_worker, asdict(job))
@@ -128,27 +128,27 @@ class DaskExecutor(LocalExecutor):
         return future
 
     def cancel(self, task: str) -> None:
-        """Nobody waits for the attempt of this task any more: its worker ends it."""
+        """Cancels the future of this task's attempt, whereupon its worker ends the attempt."""
         if future := self._futures.get(task):
             future.cancel()
         super().cancel(task)
 
     def close(self) -> None:
-        """Has the workers end what they do."""
-        with contextlib.suppress(Exception):  # as it does when it is gone
+        """Has the workers end their attempts, and does not wait for that."""
+        with contextlib.suppress(Exception):  # raised if the cluster is gone
             self._cluster.shutdown(wait=False)
             self._client.close()
 
 
 def on_worker(job: Mapping[str, Any]) -> Attempt:
-    """What becomes of the job on this machine, a worker's; it ends once nobody waits for it, or the worker closes."""
+    """Runs the job on this worker and returns its result; ends it if its future is canceled or the worker closes."""
     worker = import_module("distributed").get_worker()
     task = worker.state.tasks[worker.get_current_task()]
 
     def over() -> bool:
         return bool(task.state != "executing" or worker.status.name == "closing")
 
-    reads, writes = os.pipe()  # which closes if the worker dies
+    reads, writes = os.pipe()  # a pipe that closes if the worker dies
     try:
         given = json.dumps({**job, "ends_with_worker": True}).encode()
         done = call_program([*RALPH, "attempt"], timeout_s=_LONGEST_S, stdin=given, held=(reads,), over=over)
@@ -161,7 +161,10 @@ def on_worker(job: Mapping[str, Any]) -> Attempt:
 
 
 def _read_result(printed: IO[bytes], code: int, message: str) -> Attempt:
-    """What an attempt printed, and where it could not begin, what it said last; what its agent printed comes next."""
+    """Reads the result that an attempt printed; leaves `printed` at the transcript, which comes next.
+
+    If the attempt could not begin, the result also has its last `message`.
+    """
     for line in printed:
         with contextlib.suppress(ValueError):
             result = Attempt(**json.loads(line[line.index(b'{"why": ') :]))  # a runner may greet first

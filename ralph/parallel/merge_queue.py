@@ -1,4 +1,4 @@
-"""The merge queue: what passed waits, in the order of finishing, until it was checked on top of all before it."""
+"""The merge queue: what passed waits, in the order of finishing, until it is checked on top of all before it."""
 
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -10,35 +10,35 @@ from ralph.parallel.target_branch import TargetBranch
 from ralph.words import join_names
 
 _CHECKS = 3
-"""So often a check is begun that cannot begin: a registry may be down that the setup needs."""
+"""How often a check that fails to begin is tried: a registry that the setup needs may be down."""
 
 
 @dataclass(kw_only=True, eq=False)
 class QueuedTask:
-    """A task whose commit passed, and waits to be merged."""
+    """A task whose commit passed and waits to be merged."""
 
     tried: RunningTask
     commit: str
-    """As its attempt made it."""
+    """The commit as its attempt made it."""
     base: str = ""
-    """The commit on top of which it was checked last; empty before that."""
+    """The commit on top of which it was last checked; empty if no check counts."""
     tip: str = ""
-    """Where the branch was when that was found to have the same files; it moves from there, or not at all."""
+    """Where the branch was when it was found to have the same files as `base`; it moves from there, or not at all."""
     checked: Attempt = Attempt()  # noqa: RUF009 - nobody writes into it
-    """The result of that; at first that of its attempt."""
+    """The result of the last check; at first that of its attempt."""
     check: Future[Attempt] | None = None
-    """The check that runs."""
+    """The running check, if any."""
     checks_on: str = ""
-    """The commit on top of which that one runs."""
+    """The commit on top of which that check runs, or the last one ran."""
     checks: int = 0
-    """How often that one was begun."""
+    """How often a check on top of `checks_on` was begun."""
 
 
 class MergeQueue:
-    """What passed, in the order of finishing; the first `width` are checked at the same time.
+    """The tasks that passed, in the order of finishing; the first `width` are checked at the same time.
 
-    Each is checked on top of the branch and all that is queued before it. Where one fails, or the branch is moved by
-    somebody else, those behind it are checked again.
+    Each is checked on top of the branch and everything queued before it. If one fails, or somebody else moves the
+    branch, those behind it are checked again.
     """
 
     def __init__(
@@ -54,11 +54,11 @@ class MergeQueue:
 
     @property
     def running_checks(self) -> dict[Future[Attempt], QueuedTask]:
-        """The checks that run."""
+        """The queue entries with a running check, by check."""
         return {entry.check: entry for entry in self.entries if entry.check}
 
     def begin_checks(self) -> None:
-        """Begins the checks that are due, and cancels those that run on top of something else by now."""
+        """Begins the checks that are due, and cancels those whose base has changed meanwhile."""
         base = self._branch.tip()
         for entry in self.entries[: self._width]:
             if not base:
@@ -72,12 +72,12 @@ class MergeQueue:
                     entry.checks = entry.checks + 1 if entry.checks_on == base else 1
                     entry.checks_on = base
                     entry.check = self._begin_check(entry, base)
-                elif entry is self.entries[0]:  # else it may be one before it that conflicts, and fails
+                elif entry is self.entries[0]:  # else an entry before it may be the one that conflicts, and fail
                     entry.base, entry.checked = base, Attempt(why=f"conflicts in {join_names(conflicts, 5)}")
             base = on_top
 
     def end_check(self, check: Future[Attempt]) -> None:
-        """Takes in the result of a check that is over."""
+        """Records the result of a check that ended, unless it failed to begin and may be tried again."""
         entry = self.running_checks[check]
         entry.check = None
         result = result_of_future(check)
@@ -85,7 +85,7 @@ class MergeQueue:
             entry.base, entry.checked = entry.checks_on, result
 
     def judged_head(self) -> QueuedTask | None:
-        """The first, once it was checked on top of the branch as it is now, or if the branch is gone."""
+        """Returns the first entry once it is checked on top of the branch as it is now, or if the branch is gone."""
         head = next(iter(self.entries), None)
         if not head or head.check:
             return None

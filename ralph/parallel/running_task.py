@@ -1,4 +1,4 @@
-"""A task that is tried: what its attempt was given, and its result."""
+"""A task that is being tried: what its attempt was given, and the result."""
 
 import re
 from collections import defaultdict
@@ -23,17 +23,17 @@ class RunningTask:
 
     job: TaskJob
     task: Task
-    """As it was when that began."""
+    """The task as it was when the attempt began."""
     began: float
-    """By the run's clock."""
+    """When the attempt began, in seconds by the run's clock (`Pace.uptime_s`)."""
     share_usd: float | None
-    """What it may cost."""
+    """What the attempt may cost; None for no limit."""
     result: Attempt = Attempt()  # noqa: RUF009 - nobody writes into it
-    """Its result."""
+    """The attempt's result; empty before it has ended."""
     number: int = 0
-    """Of its iteration; 0 before there is one."""
+    """The number of its iteration; 0 before there is one."""
     transcript: Path | None = None
-    """What its agent printed."""
+    """The file with what its agent printed."""
 
     @property
     def task_afterwards(self) -> Task | None:
@@ -42,7 +42,7 @@ class RunningTask:
 
     @property
     def why_blocked(self) -> str | None:
-        """Why the agent says that it needs the user; None where it does not."""
+        """Why the agent says that it needs the user; None if it does not say so."""
         left = self.task_afterwards
         if left and left.mark == "!" and left.tries == self.task.tries:
             return "".join(left.note_values("blocked"))
@@ -51,16 +51,16 @@ class RunningTask:
 
     @property
     def has_messages(self) -> bool:
-        """Whether its agent gets what the user wrote under Messages."""
+        """Whether its agent got what the user wrote under Messages."""
         return bool(progress.message_lines(encode_text(self.job.progress)))
 
     def is_taken_back(self, text: bytes) -> bool:
-        """Whether the user marked the task otherwise in this progress file, or deleted it."""
+        """Whether the user marked the task differently in this progress file, or deleted it."""
         task = tasks.find_task(tasks.read_tasks(text), self.task.id)
         return task is None or task.mark != "~"
 
     def with_agents_edits(self, text: bytes) -> bytes:
-        """The progress file with what the agent changed in its own sections."""
+        """Returns the progress file with the agent's changes to the sections it may edit, and the task's evidence."""
         was, now = encode_text(self.job.progress), encode_text(self.result.progress)
         new = text
         for title in ("Messages", "Notes", "Proposed") if now else ():
@@ -75,7 +75,7 @@ class RunningTask:
 
 
 def result_of_future(future: Future[Attempt]) -> Attempt:
-    """The result of a job; why it failed where its executor did."""
+    """Returns the result of a job; if its executor failed, one that says why."""
     try:
         return future.result()
     except Exception as error:  # noqa: BLE001 - a cluster has errors of its own
@@ -83,7 +83,7 @@ def result_of_future(future: Future[Attempt]) -> Attempt:
 
 
 def turn_of_attempt(result: Attempt) -> Turn:
-    """What the iterations of an attempt came to, as one turn."""
+    """Sums up the iterations of an attempt as one turn."""
     found = journal.parse_records(result.records)
     died = result.why
     if not found:
@@ -105,19 +105,19 @@ def turn_of_attempt(result: Attempt) -> Turn:
 
 
 def why_failed(result: Attempt) -> str:
-    """Why an attempt failed, without the words that its own ralph puts in front."""
+    """Why an attempt failed, without the prefix that its own ralph adds."""
     return re.sub(r"^.*?, attempt \d+: ", "", turn_of_attempt(result).why) or "it came to nothing"
 
 
 def _section_lines(text: bytes, title: str) -> list[bytes]:
-    """The lines below that heading, each with its end."""
+    """The lines below that heading, each with its line end."""
     start, end = progress.section_range(text, title)
     return [line if line.endswith(b"\n") else line + b"\n" for line in text[start:end].splitlines(keepends=True)]
 
 
 def merge_lines(base: Sequence[bytes], ours: Sequence[bytes], theirs: Sequence[bytes]) -> list[bytes]:
-    """Our lines with what they changed of the base: what they added stays together, what they removed goes."""
-    place_of = dict[int, int]()  # of each line of the base that we still have
+    """Applies their changes to the base to our lines: what they added stays together, what they removed goes."""
+    place_of = dict[int, int]()  # for each line of the base that we still have, where it is in ours
     for at, place, size in SequenceMatcher(None, base, ours, autojunk=False).get_matching_blocks():
         place_of |= {at + number: place + number for number in range(size)}
     added, removed = defaultdict[int, list[bytes]](list), set[int]()

@@ -1,4 +1,4 @@
-"""The branch that parallel work moves, and the refs that keep what waits to be merged."""
+"""The branch that parallel work moves forward, and the refs that keep what waits to be merged."""
 
 import os
 import re
@@ -11,40 +11,40 @@ from ralph.plan.tasks import Task
 from ralph.words import join_names
 
 _PATIENT = ("-c", "core.filesRefLockTimeout=10000", "-c", "maintenance.auto=false")
-"""A branch that another git holds is waited for, for so many milliseconds; and git leaves nothing running behind."""
+"""Has git wait up to 10,000 ms for a branch that another git has locked, and leave nothing running."""
 _NOBODY = ("-c", "user.name=ralph", "-c", "user.email=ralph@localhost", "-c", "commit.gpgSign=false")
 _BASE = "refs/ralph/base"
-"""What is checked elsewhere begins there: a bundle needs a name."""
+"""The ref of the commit from which a check elsewhere begins: a bundle needs a name."""
 _PLAIN_MERGE = ("--ff-only", "--no-overwrite-ignore", "--no-autostash", "--no-verify-signatures")
-"""Whatever the user's settings say: what is not committed stays as it is, and the gates have judged the commit."""
+"""Overrides the user's settings: uncommitted changes stay as they are, and the gates have judged the commit."""
 
 
 class TargetBranch:
-    """The branch that a run began on: the only one that parallel work moves. What cannot be merged yet is queued.
+    """The branch that a run began on, the only one that parallel work moves, and the queue of what waits to be merged.
 
-    The queue is refs of the user's repository, a commit for each task, so that it survives the run.
+    The queue consists of refs in the user's repository, one commit per task, so that it survives the run.
     """
 
     def __init__(self, repository: Repository, queue: str) -> None:
         self._repository = repository
         self._queue = f"refs/ralph/queue/{crc32(os.fsencode(queue)):08x}/"
         self._trees = dict[str, str]()
-        """By commit."""
+        """The tree of each commit."""
         self._stacked = dict[tuple[str, str], tuple[str, list[str]]]()
-        """What `stack` has said."""
+        """The results of `apply_on_top`, by base and commit."""
         self.name, _ = repository.read_head()
-        """`refs/heads/main`; empty where HEAD is on no branch."""
+        """The branch, such as `refs/heads/main`; empty if HEAD is on none."""
 
     def tip(self) -> str:
-        """The commit that everything builds on which begins now; empty where the branch is gone."""
+        """The branch's latest commit, from which new attempts begin; empty if the branch is gone."""
         return self._repository.read_branch(self.name) if self.name else ""
 
     def contains_commit(self, commit: str, tip: str) -> bool:
-        """Whether that commit is the tip, or one before it."""
+        """Whether the commit is the tip or one of its ancestors."""
         return self._repository.output_of("merge-base", commit, tip) == commit
 
     def advance(self, commit: str, tip: str) -> str:
-        """Moves from the tip on to that commit; what is in the way where it could not."""
+        """Moves the branch from the tip to that commit. Returns what is in the way if it could not, else nothing."""
         repository, short = self._repository, self.name.removeprefix("refs/heads/")
         if repository.read_head()[0] == self.name:
             failed = repository.failure_of(*_PATIENT, "merge", *_PLAIN_MERGE, "--quiet", commit)
@@ -59,13 +59,13 @@ class TargetBranch:
         return "" if self.tip() == commit else failed or f"{short} was moved, which is"
 
     def fetch(self, packed: str) -> None:
-        """Takes the commits of an attempt in."""
+        """Adds the commits of an attempt's bundle to the repository."""
         self._repository.run("bundle", "unbundle", "/dev/stdin", stdin=b64decode(packed))
 
     def apply_on_top(self, base: str, commit: str) -> tuple[str, list[str]]:
-        """A commit with this one's changes on top of the base, or the files in which they conflict.
+        """Returns a commit with this commit's changes on top of the base, or the files in which they conflict.
 
-        Neither where git is too old to say that without a working tree.
+        Neither if git is too old to determine that without a working tree.
         """
         if (base, commit) not in self._stacked:
             before = self._make_commit(f"{commit}^")
@@ -76,12 +76,12 @@ class TargetBranch:
         return self._stacked[base, commit]
 
     def _make_commit(self, tree: str, *parents: str) -> str:
-        """A commit that only ralph sees."""
+        """Makes a commit that only ralph sees."""
         words = [word for parent in parents for word in ("-p", parent)]
         return self._repository.run(*_NOBODY, "commit-tree", f"{tree}^{{tree}}", *words, "-m", "ralph").decode().strip()
 
     def is_same_tree(self, one: str, other: str) -> bool:
-        """Whether two commits have the same files; an empty name is not a commit."""
+        """Whether two commits have the same files; False if either is empty."""
         return bool(one and other) and (one == other or self._tree_of(one) == self._tree_of(other) != "")
 
     def _tree_of(self, commit: str) -> str:
@@ -90,7 +90,7 @@ class TargetBranch:
         return self._trees[commit]
 
     def with_parent(self, commit: str, tip: str) -> str:
-        """The same commit with the tip before it; empty where it is signed, and so can have no other before it."""
+        """Returns the same commit with the tip as its parent; empty if a signature fixes its present parent."""
         text = self._repository.run("cat-file", "commit", commit)
         head, _, message = text.partition(b"\n\n")
         if f"parent {tip}\n".encode() in head:
@@ -102,7 +102,7 @@ class TargetBranch:
         return self._repository.run("hash-object", "-t", "commit", "-w", "--stdin", stdin=new).decode().strip()
 
     def queued_commit(self, task: Task) -> str:
-        """The commit that passed for this task and waits to be merged; none if the task reads otherwise since."""
+        """The commit that passed for this task and waits to be merged; empty if there is none for its present text."""
         return self._resolve_ref(self._queue_ref(task))
 
     def put_into_queue(self, task: Task, commit: str) -> None:
@@ -110,16 +110,16 @@ class TargetBranch:
         self._repository.run("update-ref", self._queue_ref(task), commit)
 
     def take_from_queue(self, task: Task) -> None:
-        """Forgets it."""
+        """Forgets the task's queued commit."""
         self._repository.output_of("update-ref", "-d", self._queue_ref(task))
 
     def pack_queued(self, task: Task) -> str:
-        """That commit as a bundle."""
+        """The task's queued commit as a bundle."""
         ref = self._queue_ref(task)
         return pack_bundle(self._repository, f"{ref}^..{ref}")
 
     def pack_base(self, base: str) -> str:
-        """All that a repository elsewhere needs to begin at that commit, as a bundle."""
+        """Everything that a repository elsewhere needs to begin from that commit, as a bundle."""
         self._repository.run("update-ref", _BASE, base)
         return pack_bundle(self._repository, "HEAD", "--branches", _BASE)
 

@@ -16,17 +16,17 @@ from ralph.words import timestamp
 LOCKED = 75
 """EX_TEMPFAIL of sysexits.h: try again later."""
 _TURN_S = 30.0
-"""A turn takes milliseconds; on a busy machine many of them, of several ralphs, come first."""
+"""Longest wait for a turn: one takes milliseconds, but on a busy machine many turns, of several ralphs, come first."""
 _TRIES, _PAUSE_S = 20, 0.005
-"""Who only looks, as `read_holder` does, has the lock for a moment, on a busy machine too; a run has it for longer."""
+"""Anyone who only looks, like `read_holder`, has the lock for a moment, even on a busy machine; a run has it longer."""
 
 
 class Holder(NamedTuple):
-    """The run that holds a lock, as its note says; empty where it has not said so yet."""
+    """The run that holds a lock, as its note says; empty if it has not written the note yet."""
 
     pid: int = 0
     run: str = ""
-    """The mark that its processes carry."""
+    """The mark that its processes carry in their environment."""
     since: str = ""
     progress: str = ""
     """The progress file it works on, absolute."""
@@ -37,13 +37,13 @@ class Holder(NamedTuple):
 
 
 class Lock(NamedTuple):
-    """A held lock; the supervisor holds `fd` too, so that it lasts until the agent of a killed ralph is gone."""
+    """An acquired lock; the supervisor shares `fd`, so the lock lasts until the agent of a killed ralph is gone."""
 
     fd: int
     tree: Path
 
     def write_holder(self, run: str, plan: str, progress: Path) -> None:
-        """Leaves word of who holds it, for whoever finds it held, and for the next run if this one dies."""
+        """Notes who holds the lock, for anyone who finds it taken, and for the next run if this one dies."""
         note = _holder_note_path(self.tree)
         fields = (str(os.getpid()), run, timestamp(), os.path.realpath(progress), plan)
         with contextlib.suppress(OSError):  # the lock itself needs no file
@@ -51,15 +51,15 @@ class Lock(NamedTuple):
             files.overwrite_file(note, "\0".join(fields).encode(errors="surrogateescape"))
 
     def dead_run_mark(self) -> str:
-        """The mark of the run that held this lock last, if it did not end in good order, else empty."""
+        """The mark of the run that held this lock last, if that run did not end cleanly; else empty."""
         return _holder_of(self.tree).run
 
     def dead_run_started_at(self) -> float:
-        """When that run began, in seconds since 1970."""
+        """When the dead run began, in seconds since 1970. Raises OSError if there is no note of one."""
         return _holder_note_path(self.tree).stat().st_mtime
 
     def remove_holder_note(self) -> None:
-        """Takes the word back: the last run has ended, or all that it left behind is gone."""
+        """Removes the note: the last run has ended, or everything that it left behind is gone."""
         with contextlib.suppress(OSError):
             _holder_note_path(self.tree).unlink()
 
@@ -70,7 +70,7 @@ def working_tree(folder: Path) -> Path:
 
 
 def acquire_lock(tree: Path) -> Lock:
-    """The lock on `tree`, or RalphError 75 that says who has it, since when and for which plan."""
+    """Returns the lock on `tree`. Raises RalphError 75, which says who has the lock, since when and for which plan."""
     with files.os_errors_as_ralph_errors(tree, "locked"):
         lock = Lock(os.open(tree, os.O_RDONLY), tree)
         for _ in range(_TRIES):
@@ -86,9 +86,8 @@ def read_holder(tree: Path) -> Holder | None:
     with contextlib.suppress(OSError):
         fd = os.open(tree, os.O_RDONLY)
         try:
-            return (
-                None if _try_lock(fd, fcntl.LOCK_SH) else _holder_of(tree)
-            )  # shared: two who look do not see each other
+            # shared, so that two lookers do not take each other for a run
+            return None if _try_lock(fd, fcntl.LOCK_SH) else _holder_of(tree)
         finally:
             os.close(fd)
     return None
@@ -96,7 +95,7 @@ def read_holder(tree: Path) -> Holder | None:
 
 @contextlib.contextmanager
 def edit_turn(path: Path) -> Iterator[None]:
-    """Around what only one ralph does at a time. It waits for 30 s at most: another one may be suspended."""
+    """Guards what only one ralph does at a time. Waits 30 s at most, then goes ahead: the other may be suspended."""
     with path.open("ab") as file:
         until = time.monotonic() + _TURN_S
         while not _try_lock(file.fileno(), fcntl.LOCK_EX) and time.monotonic() < until:

@@ -1,4 +1,4 @@
-"""How time goes for a run: a clock that can be another one, so that tests wait an hour in a moment."""
+"""A run's clock and time limits; a test can replace the clock, and so wait an hour in a moment."""
 
 import time
 from dataclasses import dataclass, field
@@ -7,33 +7,33 @@ from ralph.process import signals
 from ralph.process.programs import Patience
 
 _RUNNING = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-"""Runs on while the machine sleeps, and nobody sets it; macOS' CLOCK_MONOTONIC is like that."""
+"""A clock that runs on while the machine sleeps, and that nobody sets; macOS's CLOCK_MONOTONIC is like that."""
 
 
 @dataclass(kw_only=True)
 class Pace:
-    """How time goes for a run, in seconds, how long it waits for what is to end, and how much an agent may print."""
+    """A run's clock, in seconds; how long the run waits for what has to end; and how much an agent may print."""
 
     patience: Patience = field(default_factory=Patience)
     after_result_s: float = 30.0
-    """What the agent has to leave by itself after its `result` event."""
+    """Seconds that the agent has to exit by itself after its `result` event."""
     send_s: float = 10.0
-    """How long the end of a run waits for notices still on their way."""
+    """Seconds that a run waits at its end for notices still being sent."""
     transcript_bytes: int = 2_000_000_000
-    """Of one iteration; a disk is not endless."""
+    """The most bytes that one iteration may print; disks are finite."""
 
     def now(self) -> float:
-        """The time since 1970; it may jump."""
+        """Seconds since 1970; may jump."""
         return time.time()
 
     def uptime_s(self) -> float:
-        """The time since some moment; it never jumps, and a suspended machine's sleep counts."""
+        """Seconds since some fixed moment, including the time that the machine was suspended; never jumps."""
         return time.clock_gettime(_RUNNING)
 
     def awake(self) -> float:
-        """The time since some moment, without a suspended machine's sleep."""
+        """Seconds since some fixed moment, without the time that the machine was suspended."""
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
-        """Waits up to that long; a signal ends it."""
+        """Waits up to that long; a signal ends the wait."""
         signals.wait(seconds)

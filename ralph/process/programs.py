@@ -1,4 +1,4 @@
-"""Programs: started, run to their end, found by descent or by a mark, and ended with all that is below them."""
+"""Starts programs, runs them to their end, finds them by descent or by a mark, and ends them with all descendants."""
 
 import contextlib
 import os
@@ -16,7 +16,7 @@ from ralph.files import read_or_empty
 from ralph.process import signals
 
 MARK = "RALPH_RUN_ID"
-"""In the environment of all that runs below a supervisor; an inner run's mark follows the outer one's after a colon."""
+"""Environment variable of all that runs under a supervisor; an inner run's mark follows the outer one's and a colon."""
 LINUX = sys.platform == "linux"
 _running: set[int] = set()
 _starting = threading.RLock()
@@ -31,11 +31,14 @@ class Patience(NamedTuple):
 
 
 def spawn(argv: Sequence[str], env: Mapping[str, str], files: Sequence[int] = (), cwd: str | Path = "") -> int:
-    """The pid, or OSError; with these files for its first ones in a session of its own, else in this terminal."""
+    """Starts a program and returns its pid. Raises OSError if it cannot be started.
+
+    With `files` as its descriptors 0 and up, it gets a session of its own; without, it shares this terminal.
+    """
     if cwd:
         argv = ("sh", "-c", 'cd -- "$0" && exec "$@"', str(cwd), *argv)
     moves = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(files)]
-    usual = (signal.SIGPIPE, signal.SIGXFSZ)  # which Python ignores
+    usual = (signal.SIGPIPE, signal.SIGXFSZ)  # Python ignores these
     return os.posix_spawnp(argv[0], tuple(argv), env, file_actions=moves, setsid=bool(files), setsigdef=usual)
 
 
@@ -57,11 +60,11 @@ def call_program(  # noqa: PLR0913 - each applies to any program
     held: Sequence[int] = (),
     over: Callable[[], bool] = lambda: False,
 ) -> Finished:
-    """Runs a program of ralph's own (git, a notify script) to its end, or kills its group at the timeout, or `over`.
+    """Runs a program of ralph's own (git, a notify script); kills its group at the timeout, or once `over()` is true.
 
-    It inherits the descriptors `held` as 3 and so on. Safe from any thread. No supervisor ends it, and what it leaves
-    in the background is not waited for. Nothing is started any more for somebody who asked twice to end. Raises OSError
-    when it cannot be started.
+    The program inherits the descriptors `held` as 3 and up. Safe from any thread. No supervisor ends the program, and
+    what it leaves in the background is not waited for. After the user has asked twice to stop, starts nothing. Raises
+    OSError if the program cannot be started.
     """
     if signals.is_impatient():
         return Finished(code=-signal.SIGKILL, stdout=b"", stderr=b"")
@@ -77,7 +80,7 @@ def call_program(  # noqa: PLR0913 - each applies to any program
         finally:
             if code is None:
                 signals.send_signal(os.killpg, pid, signal.SIGKILL)
-                _wait_for_exit(pid, 5.0, lambda: False)  # a dead network disk can hold it for ever
+                _wait_for_exit(pid, 5.0, lambda: False)  # a dead network disk can block it forever
             _running.discard(pid)
         out.seek(0)
         err.seek(0)
@@ -85,7 +88,7 @@ def call_program(  # noqa: PLR0913 - each applies to any program
 
 
 def _wait_for_exit(pid: int, within_s: float, over: Callable[[], bool]) -> int | None:
-    """The exit code of a child; None when it still runs after that time, or once it is over."""
+    """Returns the exit code of a child; None if it still runs after that time, or once `over()` is true."""
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline and not over():
         ended, status = os.waitpid(pid, os.WNOHANG)
@@ -96,31 +99,31 @@ def _wait_for_exit(pid: int, within_s: float, over: Callable[[], bool]) -> int |
 
 
 def _unnamed_file() -> IO[bytes]:
-    """A file without a name; in memory where the system can: no disk is too slow or too full for it."""
+    """Opens a file without a name, in memory if the system can: then no disk is too slow or too full for it."""
     if hasattr(os, "memfd_create"):
         return open(os.memfd_create("ralph"), "w+b", 0)  # noqa: PTH123 - a descriptor
     return tempfile.TemporaryFile(buffering=0)
 
 
 def kill_running_programs() -> None:
-    """Kills what still runs: a notify script that hangs must not outlive ralph. No other thread starts any more."""
+    """Kills what `call_program` runs: a hung notify script must not outlive ralph. Other threads can start no more."""
     _starting.acquire()  # for good
     for pid in tuple(_running):
         signals.send_signal(os.killpg, pid, signal.SIGKILL)
 
 
 def run_in_front(argv: Sequence[str], *, env: Mapping[str, str] = os.environ, cwd: str | Path = "") -> int:
-    """Runs a program in this terminal; its exit code, negative for a signal.
+    """Runs a program in this terminal and returns its exit code, negative for a signal.
 
-    The first signal is passed on; Ctrl+C goes to both, so that it gets there twice at once, which is one wish. Raises
-    KeyboardInterrupt afterwards where ralph was asked to stop.
+    Passes on the first signal. The terminal sends Ctrl+C to both, so the program gets it twice at once, which counts as
+    one request. Raises KeyboardInterrupt afterwards if ralph was asked to stop.
     """
     sys.stdout.flush()
     return _wait_in_front(spawn(argv, env, cwd=cwd), lambda: False)
 
 
 def call_in_front(work: Callable[[], None], over: Callable[[], bool]) -> int:
-    """As `run_in_front`, for a function in a process of its own; ends it once it is over. Not beside other threads."""
+    """Like `run_in_front`, but calls a function in a fork; ends it once `over()` is true. Allows no other threads."""
     sys.stdout.flush()
     pid = os.fork()
     if not pid:
@@ -157,17 +160,17 @@ def _wait_in_front(pid: int, over: Callable[[], bool]) -> int:
 
 
 class ProcessTree:
-    """The processes that are roots by their pid and their parent's, all below, and those seen there before."""
+    """The processes for which `is_root(pid, parent's pid)` is true, all below them, and those seen there before."""
 
     def __init__(self, is_root: Callable[[int, int], bool], is_over: Callable[[], bool] | None = None) -> None:
         self._is_root = is_root
         self._is_over = is_over or (
             lambda: not (self.find_running() or self.find_running())
-        )  # what is born in one shows in the next
+        )  # a process born during one look shows in the next
         self._seen = dict[int, str]()
 
     def find_running(self) -> list[int]:
-        """All that run now, but this process; parents first, so that they are asked before they see a child end."""
+        """The pids that run now, except this process; parents first: a signal must reach them before a child ends."""
         alive = [one for one in (_processes_from_proc() if LINUX else _processes_from_ps()) if one[0] != os.getpid()]
         found, before = dict[int, str](), -1
         while before != len(found):
@@ -179,7 +182,7 @@ class ProcessTree:
         return list(found)
 
     def end(self, patience: Patience, *, but: int = 0) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """TERM, a while, KILL; the command lines of what had to be ended, without `but`, and of what could not be."""
+        """Sends TERM, then KILL. Returns the command lines of what had to be ended, except `but`, and of survivors."""
         if self._is_over():
             return (), ()
         names = {pid: _command_line(pid) for pid in self.find_running() if pid != but}
@@ -190,7 +193,7 @@ class ProcessTree:
                     break
                 for pid in self.find_running():
                     if time.monotonic() >= due.get(pid, 0.0):
-                        due[pid] = time.monotonic() + 1.0  # a shell that has just forked can lose what it traps
+                        due[pid] = time.monotonic() + 1.0  # a shell that has just forked can lose a signal it traps
                         signals.send_signal(os.kill, pid, number)
                 signals.wait(0.02)
         left = self.find_running()
@@ -198,7 +201,7 @@ class ProcessTree:
 
 
 def end_marked_processes(mark: str, patience: Patience) -> tuple[str, ...]:
-    """Ends what carries the mark of a run that has lost its supervisor, and what is below that; its command lines."""
+    """Ends what carries the mark of a run that lost its supervisor, and all below it; returns the command lines."""
     marked = re.compile(rf"(?:^|\0){MARK}=(?:[^\0]*:)?{re.escape(mark)}[:\0]".encode())
 
     def carries(pid: int, _parent: int) -> bool:
@@ -208,7 +211,7 @@ def end_marked_processes(mark: str, patience: Patience) -> tuple[str, ...]:
 
 
 def is_git_running(inside: Path) -> bool:
-    """Whether a git works in or below the folder; yes, to be careful, where that cannot be seen."""
+    """Whether a git works in or below the folder; True, to be safe, if that cannot be seen."""
     gits = (
         (pid for pid, *_ in _processes_from_proc() if re.match(rb"git(-|$)", read_or_empty(f"/proc/{pid}/comm")))
         if LINUX
@@ -218,7 +221,7 @@ def is_git_running(inside: Path) -> bool:
 
 
 def _works_below(pid: int, folder: os.stat_result) -> bool:
-    """Whether that is a process's folder, or above it: in a container that has another path, and the same inode."""
+    """Whether a process works in or below the folder, or hides that; by inode, as paths differ in a container."""
     place, below = f"/proc/{pid}/cwd", None
     try:
         while not (below and os.path.samestat(os.stat(place), below)):  # noqa: PTH116 - a string
@@ -232,7 +235,7 @@ def _works_below(pid: int, folder: os.stat_result) -> bool:
 
 
 def _processes_from_proc() -> Iterator[tuple[int, int, str]]:
-    """All that is alive and may be seen, no zombies: its pid, its parent, and when it began, to know it again."""
+    """Yields pid, parent and start time (to recognize it later) of each visible process, except zombies."""
     for pid in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208 - a Path for each of some hundred is what costs
         with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - same
             row = file.read()
@@ -242,7 +245,7 @@ def _processes_from_proc() -> Iterator[tuple[int, int, str]]:
 
 
 def _processes_from_ps() -> Iterator[tuple[int, int, str]]:
-    """The processes as ps tells them, where there is no /proc."""
+    """Yields the same as `_processes_from_proc` from the output of ps, for systems without /proc."""
     import subprocess  # noqa: PLC0415 - nothing else needs it
 
     argv = ["ps", "-A", "-o", "pid=,ppid=,stat=,lstart="]

@@ -1,4 +1,4 @@
-"""Signals as plain facts: which one asked ralph to stop, how urgently, and a wait that they cut short."""
+"""Records signals: which one asked ralph to stop, and how urgently; and offers a wait that signals cut short."""
 
 import contextlib
 import os
@@ -11,16 +11,16 @@ from typing import IO
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _ASKED_AGAIN_S = 0.1
-"""Seconds from which on a second signal is a second wish: a closing terminal sends SIGHUP twice at once."""
+"""Seconds after which another signal counts as a second request: a closing terminal sends SIGHUP twice at once."""
 _received: list[tuple[signal.Signals, float]] = []
 _bell: list[int] = []
 
 
 def install_handlers(on_suspend: Callable[[], None] = lambda: None) -> None:
-    """From now on signals only leave a note here; Ctrl+Z calls `on_suspend`, and does nothing else.
+    """From now on, has signals that ask ralph to stop only recorded here, and Ctrl+Z only call `on_suspend`.
 
-    The agent would continue alone behind a suspended ralph. An ignored SIGHUP (nohup) stays ignored. SIGINT does not,
-    as a script's background job inherits it: programs started from here have the default again.
+    If ralph were suspended, the agent would continue alone. An ignored SIGHUP (nohup) stays ignored. An ignored SIGINT,
+    which a script's background job inherits, does not: programs started from here have the default action again.
     """
     _received.clear()
     _bell[:] = os.pipe()
@@ -41,24 +41,25 @@ def interrupted() -> signal.Signals | None:
 
 
 def describe_signal() -> str:
-    """The name of the signal that came, for people; empty as long as none did."""
+    """The name of the signal that asked ralph to stop, for messages; empty if none did."""
     return _received[0][0].name.replace("SIGINT", "Ctrl+C") if _received else ""
 
 
 def is_impatient() -> bool:
-    """Whether somebody asked twice, or with SIGQUIT: end things without waiting for them."""
+    """Whether somebody asked twice, or with SIGQUIT, to stop: then end things without waiting for them."""
     return any(number == signal.SIGQUIT or at - _received[0][1] > _ASKED_AGAIN_S for number, at in _received)
 
 
 def clear_received() -> None:
-    """Nobody has asked for anything yet."""
+    """Forgets all signals received so far."""
     _received.clear()
 
 
 def wait(seconds: float, *others: int | IO[bytes]) -> bool:
-    """Whether one of these can be read; until then it sleeps, up to that long, or until a signal or a child's end.
+    """Sleeps up to that long, or until a signal, a child's end or input in `others`; returns whether one can be read.
 
-    Of the latter only the main thread hears at once: where another one took the byte, it would sleep on.
+    Only in the main thread do a signal and a child's end cut the sleep short: if another thread took the byte, the main
+    thread would sleep on.
     """
     bell = _bell[:1] if threading.current_thread() is threading.main_thread() else []
     ready, _, _ = select.select([*bell, *others], [], [], max(0.0, seconds))
@@ -68,10 +69,10 @@ def wait(seconds: float, *others: int | IO[bytes]) -> bool:
 
 
 def send_signal(kill: Callable[[int, int], None], pid: int, number: int) -> None:
-    """Sends the signal by os.kill or os.killpg to somebody who may be gone."""
+    """Sends the signal by os.kill or os.killpg to a process or group that may be gone."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         kill(pid, number)
-        kill(pid, signal.SIGCONT)  # what is stopped hears nothing else
+        kill(pid, signal.SIGCONT)  # a stopped process handles no other signal
 
 
 def die_by_signal(number: int) -> None:

@@ -1,8 +1,8 @@
-"""The supervisor: the process below which everything runs that is not ralph's own, and which ends all of it.
+"""The supervisor: the parent process of everything that is not ralph's own, which also ends all of it.
 
-On Linux whatever loses its parent becomes the supervisor's child, so descent alone finds the agent's processes, however
-they hide, and nobody else's. When ralph's end of the link closes, ralph is done, or dead by whatever means, kill -9
-included: then the supervisor ends everything, and holds ralph's lock until that is done.
+On Linux a process that loses its parent becomes the supervisor's child, so descent alone finds the agent's processes,
+however they hide, and nobody else's. When ralph's end of the link closes, ralph is done, or dead by whatever means,
+kill -9 included: then the supervisor ends everything, and holds ralph's lock until that is done.
 """
 
 import contextlib
@@ -23,18 +23,18 @@ from ralph.files import os_errors_as_ralph_errors
 from ralph.process import signals
 from ralph.process.programs import LINUX, Patience, ProcessTree, end_marked_processes, spawn
 
-_LOOK_S = 3600.0 if LINUX else 2.0  # where orphans do not become the supervisor's, it has to have seen them in time
-_GONE = (EOFError, pickle.UnpicklingError)  # the latter in the middle of a word
+_LOOK_S = 3600.0 if LINUX else 2.0  # elsewhere it does not inherit orphans, and must see them in time
+_GONE = (EOFError, pickle.UnpicklingError)  # the latter if the other end died in the middle of a message
 _CHUNK = 1 << 16
 
 Hear = Callable[[bytes, bytes], None]
-"""Gets a program's output and its complaints as they come, and nothing at all when it is quiet."""
+"""Receives a program's stdout and stderr as they arrive, and empty bytes while it is quiet."""
 Over = Callable[[float, float, int], bool]
-"""Whether it has to end now, by its seconds of silence and of life, and by the bytes that it printed."""
+"""Whether a program has to end now, given its seconds of silence and of life, and the bytes that it has printed."""
 
 
 class Command(NamedTuple):
-    """What to run, where its output goes, and the file that it reads as its standard input."""
+    """What to run, where its output goes, and the file that it reads as standard input."""
 
     argv: list[str]
     env: Mapping[str, str]
@@ -43,16 +43,16 @@ class Command(NamedTuple):
 
     @property
     def errors(self) -> Path:
-        """Where its complaints go."""
+        """The file for its stderr."""
         return self.output.with_suffix(".err")
 
 
 class Ended(NamedTuple):
-    """What became of a job; `code` is negative for the signal that killed it."""
+    """The result of a job; `code` is negative for the signal that killed it."""
 
     code: int
     unstarted: str = ""
-    """Why it could not be started."""
+    """Why it could not be started; empty if it was."""
     left_over: tuple[str, ...] = ()
     """Command lines of what it had left running, now ended."""
     survivors: tuple[str, ...] = ()
@@ -60,10 +60,10 @@ class Ended(NamedTuple):
 
 
 class Supervisor:
-    """Ralph's end of the link. The supervisor starts when this is made, which has to be before the first thread.
+    """Ralph's end of the link. Creating one starts the supervisor process, and must precede the first thread.
 
-    `mark` is the RALPH_RUN_ID of what it will run, and `folder` takes a traceback of its own. It shares the descriptor
-    `lock`, and does `at_last` when all is ended and ralph is gone.
+    `mark` is the RALPH_RUN_ID of what the supervisor will run; if it fails itself, its traceback goes to `folder`. It
+    shares the descriptor `lock`, and calls `at_last` when everything has been ended and ralph is gone.
     """
 
     def __init__(self, mark: str, patience: Patience, folder: Path, lock: int, at_last: Callable[[], None]) -> None:
@@ -75,7 +75,7 @@ class Supervisor:
             try:
                 _daemonize({its_reads, its_writes, lock})
                 _SupervisorProcess(its_reads, its_writes, patience).serve()
-                signals.clear_received()  # who is impatient for the end of the agent's is not of what comes after
+                signals.clear_received()  # impatience with the agent's processes is not meant for `at_last`
                 at_last()
             except BaseException:  # noqa: BLE001 - nobody else could tell
                 with contextlib.suppress(OSError), self._errors.open("w") as sys.stderr:
@@ -87,11 +87,11 @@ class Supervisor:
         self._reads, self._writes = _open_reader(reads), writes
 
     def run(self, job: Command, hear: Hear, over: Over, clock: Callable[[], float]) -> Ended:
-        """Runs it to its end, or until it is `over`, and ends everything that it started.
+        """Runs the job to its end, or until `over` is true, and ends everything that it started.
 
-        What it prints goes to files, never to a pipe: there the real agent loses what is not read in time (measured),
-        and a process left behind would hold the other end. Raises RalphError when the files cannot be written, and
-        without a supervisor.
+        The job prints to files, never to a pipe: with a pipe the real agent loses what is not read in time (measured),
+        and a process left behind would keep the other end open. Raises RalphError if the files cannot be written, or
+        if the supervisor is gone.
         """
         with os_errors_as_ralph_errors(job.output, "written"):
             output, errors = io.FileIO(job.output, "w+"), io.FileIO(job.errors, "w+")
@@ -101,16 +101,16 @@ class Supervisor:
         try:
             while not has_ended or (has_news and not signals.is_impatient()):
                 has_ended = signals.wait(0.0 if has_news else 0.2, self._reads)
-                now = clock()  # before it looks: what is late by then would have been heard
+                now = clock()  # before the read, so that no output older than this is missed
                 news = output.read(_CHUNK), errors.read(_CHUNK)
                 if has_news := any(news):
                     heard_at = now
                 hear(*news)
                 if not is_over and over(now - heard_at, now - began, output.tell() + errors.tell()):
-                    is_over = True  # which is asked a last time when it has ended
+                    is_over = True  # `over` is asked one last time when the job has ended
                     _send(self._writes, None)
                 if signals.is_impatient():
-                    os.kill(self._pid, signal.SIGQUIT)  # it then waits for nothing any more
+                    os.kill(self._pid, signal.SIGQUIT)  # makes the supervisor wait for nothing any more
         finally:
             output.close()
             errors.close()
@@ -123,31 +123,31 @@ class Supervisor:
         with contextlib.suppress(*_GONE):
             ended: Ended = pickle.load(self._reads)  # noqa: S301 - its own other half
             return ended
-        end_marked_processes(self.mark, self._patience)  # nobody knows who descends from whom, but it has the mark
+        end_marked_processes(self.mark, self._patience)  # descent is no longer known, but the mark is
         how = f"failed, see {self._errors}" if self._errors.exists() else "was killed"
         what = f"the supervisor {how}: the process of ralph's below which all runs"
         raise RalphError(what, 1, fix="start ralph again")
 
     def dismiss(self) -> None:
-        """Lets it go, and waits until it has."""
+        """Closes the link and waits until the supervisor has exited."""
         os.close(self._writes)
         os.waitpid(self._pid, 0)
 
 
 def _send(writes: int, message: object) -> None:
-    with contextlib.suppress(OSError), open(writes, "wb", closefd=False) as whole:  # who is gone does not answer either
+    with contextlib.suppress(OSError), open(writes, "wb", closefd=False) as whole:  # a lost reader never answers
         pickle.dump(message, whole)
 
 
 def _open_reader(reads: int) -> IO[bytes]:
-    return io.BufferedReader(io.FileIO(reads), 1)  # with room for more it would read ahead, unseen by `wait`
+    return io.BufferedReader(io.FileIO(reads), 1)  # a larger buffer would read ahead, unseen by `wait`
 
 
 def _daemonize(kept: set[int]) -> None:
-    """Leaves behind ralph's session, so that no terminal's and no group's signal gets here, and all but these files."""
+    """Leaves ralph's session, so that no signal to its terminal or group arrives, and closes all files but these."""
     os.setsid()
     for fd in set(map(int, os.listdir("/dev/fd"))) - kept:  # noqa: PTH208 - numbers are wanted
-        with contextlib.suppress(OSError):  # the one that listed them
+        with contextlib.suppress(OSError):  # the descriptor that listed them
             os.close(fd)
     for _ in range(3):
         os.open(os.devnull, os.O_RDWR)  # 0, 1 and 2 again: nothing else may get these numbers
@@ -157,22 +157,22 @@ def _daemonize(kept: set[int]) -> None:
 
 
 class _SupervisorProcess:
-    """The supervisor's end: one job at a time."""
+    """The supervisor's end of the link: runs one job at a time."""
 
     def __init__(self, reads: int, writes: int, patience: Patience) -> None:
         self._reads, self._writes, self._patience = _open_reader(reads), writes, patience
-        self._codes = dict[int, int]()  # of its children that have ended
+        self._codes = dict[int, int]()  # exit codes of children that have ended
         self._tree = ProcessTree(lambda _, parent: parent == os.getpid(), self._is_childless if LINUX else None)
 
     def serve(self) -> None:
-        """Runs what ralph says until it is gone."""
+        """Runs the jobs that ralph sends, until ralph is gone."""
         with contextlib.suppress(*_GONE):
             while True:
                 if job := pickle.load(self._reads):  # noqa: S301 - its own other half
-                    _send(self._writes, self._run(job))  # else it is asked to end one that has left by itself
+                    _send(self._writes, self._run(job))  # else ralph asks to end a job that has already ended by itself
 
     def _run(self, job: Command) -> Ended:
-        """What became of it, when all has ended: it is asked to once ralph says something, or is gone."""
+        """Runs the job and returns its result once everything has ended; any message from ralph ends the job early."""
         self._codes.clear()
         try:
             with job.prompt.open("rb") as given, job.output.open("ab") as out, job.errors.open("ab") as errors:
@@ -195,7 +195,7 @@ class _SupervisorProcess:
         return pid not in self._codes
 
     def _is_childless(self) -> bool:
-        """Whether no child is left: who inherits every orphan has no descendant then. Reaps all that have ended."""
+        """Whether no child is left: then no descendant is, as orphans become children. Reaps all that have ended."""
         with contextlib.suppress(ChildProcessError):
             while (dead := os.waitpid(-1, os.WNOHANG))[0]:
                 self._codes[dead[0]] = os.waitstatus_to_exitcode(dead[1])
