@@ -14,7 +14,7 @@ from forks import PYTHON
 from ralph_driver import COMMAND, LONG, Project, Running, alive, eventually, executable, kill, leaping, marked, paced
 from stories import Agent, at_limit, hangs, init, marks, raw, runs, says, tries, waits_for
 
-from ralph.parallel.running_task import merge_lines
+from ralph.parallel.task_attempt import merge_lines
 
 DATA = Path(__file__).parents[1] / "prompts"
 AGENT = """\

@@ -80,7 +80,7 @@ class TaskJob:
     setup: str = ""
     """A shell command that prepares the clone."""
     applies: str = ""
-    """The bundle of an attempt that began from another commit: its commit stands in for an agent's work here."""
+    """The bundle of an attempt that began from another commit: its commit replaces an agent's work here."""
     keep: bool = False
     """Whether to keep the clone, so that the user can inspect it."""
     transcript_bytes: int | None = None
@@ -90,7 +90,7 @@ class TaskJob:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attempt:
+class AttemptResult:
     """The result of a job."""
 
     why: str = ""
@@ -116,7 +116,7 @@ class Attempt:
 
 
 def run_attempt(ralph: Callable[[], None]) -> int:
-    """Does the job that it reads from standard input and prints the Attempt; all messages go to stderr.
+    """Does the job that it reads from standard input and prints the AttemptResult; all messages go to stderr.
 
     `ralph` is the command of that name; it is called in a forked process, which need not load it again.
     """
@@ -130,7 +130,7 @@ def run_attempt(ralph: Callable[[], None]) -> int:
         try:
             run_job(job, file, ralph)
         except RalphError as error:
-            _write_result(file, Attempt(why=error.message))
+            _write_result(file, AttemptResult(why=error.message))
     return 0
 
 
@@ -139,7 +139,9 @@ def _has_lost_worker(job: TaskJob) -> bool:
     return job.ends_with_worker and bool(select.select([_WORKER], [], [], 0)[0])
 
 
-def _write_result(out: IO[bytes], result: Attempt, transcript: Path | None = None, most: int | None = None) -> None:
+def _write_result(
+    out: IO[bytes], result: AttemptResult, transcript: Path | None = None, most: int | None = None
+) -> None:
     """Writes the result as a line of JSON, then the transcript, which may be large: at most its last `most` bytes."""
     out.write(json.dumps(asdict(result)).encode() + b"\n")
     if transcript:
@@ -151,9 +153,9 @@ def _write_result(out: IO[bytes], result: Attempt, transcript: Path | None = Non
 def run_job(job: TaskJob, out: IO[bytes], ralph: Callable[[], None]) -> None:
     """Does the job and writes its result. Raises RalphError if the attempt could not begin."""
     folder = _take_folder(job.name)
-    with socket.socket() as content:
+    with socket.socket() as port_holder:
         env = {name: value for name, value in os.environ.items() if name == MARK or not name.startswith("RALPH_")}
-        env |= {**job.env, NAME: job.name, "RALPH_PORT": str(_reserve_port_range(content))}
+        env |= {**job.env, NAME: job.name, "RALPH_PORT": str(_reserve_port_range(port_holder))}
         env["XDG_STATE_HOME"] = str(folder / "state")
         try:
             _write_result(out, *_run_in_clone(job, folder, env, ralph), job.transcript_bytes)
@@ -184,7 +186,7 @@ def _take_folder(name: str) -> Path:
 
 def _run_in_clone(
     job: TaskJob, folder: Path, env: Mapping[str, str], ralph: Callable[[], None]
-) -> tuple[Attempt, Path | None]:
+) -> tuple[AttemptResult, Path | None]:
     """Runs ralph in a new clone; returns its result and the path of the transcript, if there is one."""
     loading = threading.Thread(target=import_module, args=("ralph.loop.session",))  # 60 ms, while git works
     loading.start()
@@ -217,9 +219,9 @@ def _run_in_clone(
     found = journal.read(lines)
     records = journal.iterations_in(found)
     if not records:
-        return Attempt(why=f"its ralph exited with {code}"), None
+        return AttemptResult(why=f"its ralph exited with {code}"), None
     transcript = lines.parent / "transcripts" / records[-1].transcript
-    result = Attempt(
+    result = AttemptResult(
         records=[asdict(one) for one in records],
         progress=text_of(progress),
         prompt=text_of(transcript.with_suffix(".prompt.md")),
@@ -252,7 +254,7 @@ git -c core.hooksPath=/dev/null cherry-pick --no-commit COMMIT >&2 || { git rese
 cat "$0.words"
 printf '\\n\\n%s\\n' "$signal"
 """
-"""Stands in for the agent: its result passes the same gates as any work, and the project's hooks run at the commit."""
+"""Replaces the agent: its result passes the same gates as any work, and the project's hooks run at the commit."""
 
 
 def _write_applying_agent(job: TaskJob, folder: Path, clone: Git) -> Path:
@@ -305,14 +307,14 @@ def _write_files(top: Path, found: Mapping[str, tuple[int, str]]) -> None:
         path.chmod(mode)
 
 
-def _reserve_port_range(content: socket.socket) -> int:
+def _reserve_port_range(holder: socket.socket) -> int:
     """Returns the first of twenty ports that no other attempt on this machine gets while the socket is open.
 
     Raises RalphError if all ranges are taken.
     """
     for port in range(_FIRST_PORT, _LAST_PORT, _PORTS):
         with contextlib.suppress(OSError):
-            content.bind(("127.0.0.1", port))
+            holder.bind(("127.0.0.1", port))
             return port + 1
     raise RalphError(f"all ports from {_FIRST_PORT} to {_LAST_PORT} are taken", 1)
 

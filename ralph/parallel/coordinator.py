@@ -20,11 +20,11 @@ from ralph.errors import RalphError
 from ralph.git.changes import IN_NO_OTHER
 from ralph.git.repository import Repository, text_of
 from ralph.loop.iteration import wait_watching_file
-from ralph.parallel.attempt import Attempt, TaskJob, pack_bundle
+from ralph.parallel.attempt import AttemptResult, TaskJob, pack_bundle
 from ralph.parallel.executors import DaskExecutor, LocalExecutor
 from ralph.parallel.merge_queue import MergeQueue, QueuedTask
-from ralph.parallel.running_task import RunningTask, result_of_future, turn_of_attempt, why_failed
 from ralph.parallel.target_branch import TargetBranch
+from ralph.parallel.task_attempt import TaskAttempt, result_of_future, turn_of_attempt, why_failed
 from ralph.plan import progress, prompt, tasks
 from ralph.plan.progress import encode_text
 from ralph.plan.tasks import Task, edits
@@ -43,12 +43,12 @@ from ralph.words import format_duration, join_names, plural
 
 _MOST = 20
 """Attempts at the same time on one machine."""
-_ABOUT_THE_PLACE = re.compile(
+_PLACE_KEYS = re.compile(
     r"(?:remote|branch|submodule|extensions|include|includeif|clone|protocol|credential|maintenance|gc)\."
     r"|core\.(?:bare|worktree|hookspath|repositoryformatversion|fsmonitor|sharedrepository)$|safe\."
 )
 """Matches git's settings that say where a repository lies, what it is connected to, or who may log in."""
-_NOT_HANDED_ON = ("history", "heartbeat_url", "prompts", "task")
+_NOT_PASSED_ON = ("history", "heartbeat_url", "prompts", "task")
 _ON_TOP = "+before-landing"
 """Suffix of the folder in which a commit is checked on top of others; no task's folder can end with it."""
 _TRANSCRIPT_BYTES = 10_000_000
@@ -61,7 +61,7 @@ class ParallelController(Controller):
     """Has several tasks tried at the same time, instead of one after the other."""
 
     picks_tasks = is_parallel = True
-    last: RunningTask
+    last: TaskAttempt
     """The task that the iteration is about."""
 
     def __init__(self, run: Run, wait_for_index: Callable[[], str]) -> None:
@@ -79,18 +79,18 @@ class ParallelController(Controller):
         self._executor = LocalExecutor(run)
         if run.settings.executor:
             self._executor = DaskExecutor(run, run.settings.executor)
-        self.running: dict[Future[Attempt], RunningTask] = {}
+        self.running: dict[Future[AttemptResult], TaskAttempt] = {}
         window = merge_window(run.settings)
         self.queue = MergeQueue(self._branch, window, self._begin_check, self._executor.cancel)
         self._merging: QueuedTask | None = None
         """The queue entry that the iteration is about; None if it is about an attempt that ended."""
-        self._begins_at = 0.0
+        self._no_agent_before = 0.0
         """No agent begins before this time, in seconds since 1970: all are at their limit."""
         self._stop: Stop | None = None
         """Why no more tasks begin, while other agents still work."""
-        self._in_the_way = ""
+        self._merge_obstacle = ""
         """What keeps finished tasks from being merged."""
-        self._tick_merged()
+        self._tick_merged_by_killed_run()
 
     def _check(self) -> None:
         """Raises RalphError if work in clones is not possible; warns about what the clones would lack."""
@@ -131,12 +131,12 @@ class ParallelController(Controller):
     @property
     def is_busy(self) -> bool:
         """Whether agents are at work between two iterations, or commits that can be merged are waiting."""
-        can_merge = self.queue.entries and not (self._in_the_way or self._run.stop_if_interrupted())
+        can_merge = self.queue.entries and not (self._merge_obstacle or self._run.stop_if_interrupted())
         return bool(self.running or can_merge)
 
     def pause_new_work_until(self, until: float) -> bool:
         """Begins no agent before that moment; agents at work continue, and what passed is merged."""
-        self._begins_at = until
+        self._no_agent_before = until
         self._run.tally.last_wait_ended_at = self._run.pace.uptime_s() + until - self._run.pace.now()
         return True
 
@@ -150,20 +150,20 @@ class ParallelController(Controller):
         """A line for each agent at work."""
         now = self._run.pace.uptime_s()
         lines = []
-        for trial in list(self.running.values()):  # a copy, since another thread asks
-            doing = self._executor.doing.get(trial.task.id) or "at work"
-            lines.append(f"{trial.task.id} · {format_duration(now - trial.began)} · {doing}")
+        for attempt in list(self.running.values()):  # a copy, since another thread asks
+            doing = self._executor.doing.get(attempt.task.id) or "at work"
+            lines.append(f"{attempt.task.id} · {format_duration(now - attempt.began)} · {doing}")
         for entry in list(self.queue.entries):
             doing = "checked on top of what was merged" if entry.check else "waits to be merged"
-            lines.append(f"{entry.tried.task.id} · {doing}")
+            lines.append(f"{entry.attempt.task.id} · {doing}")
         return lines
 
     def tidy_task_list(self) -> None:
         """Gives each task an id, ticks those whose parts are all done, and marks only our tasks as in progress."""
-        self._file.edit(edits.with_tidy_list, *[trial.task.id for trial in self._in_progress()])
+        self._file.edit(edits.with_tidy_list, *[attempt.task.id for attempt in self._in_progress()])
 
-    def _in_progress(self) -> list[RunningTask]:
-        return [*self.running.values(), *(entry.tried for entry in self.queue.entries)]
+    def _in_progress(self) -> list[TaskAttempt]:
+        return [*self.running.values(), *(entry.attempt for entry in self.queue.entries)]
 
     def choose_next(self) -> Stop | None:
         """Begins as many tasks as may be tried at once. Returns a Stop if none is in progress and none can begin."""
@@ -175,17 +175,17 @@ class ParallelController(Controller):
                 raise
             self._stop = Stop(Reason.STUCK, error.message)
         self._begin_tasks()
-        if not self.is_busy and not self._stop and (rest_s := self._begins_at - run.pace.now()) > 0:
+        if not self.is_busy and not self._stop and (rest_s := self._no_agent_before - run.pace.now()) > 0:
             wait_watching_file(run, rest_s)
-            self._begins_at = 0.0  # the wait is over, or the user wrote what ends it, and the run
+            self._no_agent_before = 0.0  # the wait is over, or the user wrote what ends it, and the run
             if stop := run.stop_reason():
                 return stop
             self._begin_tasks()
         if self.is_busy:
             return None
-        if self._in_the_way:
+        if self._merge_obstacle:
             count = plural(len(self.queue.entries), "finished task")
-            return Stop(Reason.QUEUED, f"{self._in_the_way} in the way of {count}")
+            return Stop(Reason.QUEUED, f"{self._merge_obstacle} in the way of {count}")
         alone, listed = self._settings.task, tasks.read_tasks(self._file.text)
         if (task := tasks.find_task(listed, alone or "")) and task.done:
             return Stop(Reason.ONCE)
@@ -197,11 +197,11 @@ class ParallelController(Controller):
         if not self._executor.places:
             self._stop = self._stop or Stop(Reason.HOPELESS, "the processes below which attempts run were killed")
         while len(self.running) < min(self._settings.jobs, self._executor.places) and not (
-            self._stop or self._in_the_way
+            self._stop or self._merge_obstacle
         ):
             tally = replace(run.tally, iterations=run.tally.iterations + len(self.running))
             is_over = stop_reason(self._file.last, tally, self._settings, run.elapsed_s())
-            if is_over or run.stop_if_interrupted() or run.pace.now() < self._begins_at:
+            if is_over or run.stop_if_interrupted() or run.pace.now() < self._no_agent_before:
                 break
             listed, alone = tasks.read_tasks(self._file.text), self._settings.task
             task = tasks.select_next(listed, alone, run.tally.crashes)
@@ -218,8 +218,8 @@ class ParallelController(Controller):
         left = remaining_usd(self._file.last, self._run.tally, self._settings)
         if left is None:
             return None
-        for trial in self.running.values():
-            left -= trial.share_usd or 0.0
+        for attempt in self.running.values():
+            left -= attempt.share_usd or 0.0
         return max(0.0, round(left, 4)) / max(1, min(ready, self._settings.jobs - len(self.running)))
 
     def _begin_task(self, task: Task, share_usd: float | None) -> None:
@@ -229,19 +229,19 @@ class ParallelController(Controller):
         if not (run.current.transcript or self._in_progress()):
             run.outbox.send(notices.started_notice(run))
         self._file.edit(edits.with_mark, "~", task.id)
-        trial = RunningTask(job=job, task=task, began=run.pace.uptime_s(), share_usd=share_usd)
+        attempt = TaskAttempt(job=job, task=task, began=run.pace.uptime_s(), share_usd=share_usd)
         if commit := self._branch.queued_commit(task):  # no agent has to work on it again
             run.screen.remark(f"ralph: {task.id} passed in an earlier run and waits to be merged")
-            self.queue.entries.append(QueuedTask(tried=trial, commit=commit))
+            self.queue.entries.append(QueuedTask(attempt=attempt, commit=commit))
         else:
             run.screen.remark(f"ralph: {task.id} begins: {task.text}")
-            self.running[self._executor.submit(job)] = trial
+            self.running[self._executor.submit(job)] = attempt
 
     def _task_job(self, task: Task, share_usd: float | None) -> TaskJob:
         run = self._run
         settings = self._settings
         text = self._file.text
-        if any(trial.has_messages for trial in self.running.values()):
+        if any(attempt.has_messages for attempt in self.running.values()):
             start, end = progress.section_range(text, "Messages")
             text = text[:start] + b"\n" + text[end:]  # another agent already has them
         job = TaskJob(
@@ -276,8 +276,7 @@ class ParallelController(Controller):
         for name in ("info/exclude", "info/attributes"):
             brought |= {f".git/{name}": repository.common / name} if (repository.common / name).is_file() else {}
         hooks = [path for path in repository.hooks.rglob("*") if path.is_file() and path.suffix != ".sample"]
-        inside = not repository.hooks.is_relative_to(repository.common) and repository.hooks.is_relative_to(self._tree)
-        to = os.path.relpath(repository.hooks, self._tree) if inside else ".git/hooks"
+        to = self._hooks_folder_of_clone()
         brought |= {f"{to}/{path.relative_to(repository.hooks)}": path for path in hooks}
         texts = {}
         for name, path in brought.items():
@@ -291,17 +290,21 @@ class ParallelController(Controller):
             "config", "-z", *([] if self._is_elsewhere else ["--local"]), "--list"
         ).split("\0")
         found = [entry.partition("\n")[::2] for entry in entries if entry]
-        config = [(key, value) for key, value in found if not _ABOUT_THE_PLACE.match(key)]
+        config = [(key, value) for key, value in found if not _PLACE_KEYS.match(key)]
+        return [*config, ("core.hookspath", self._hooks_folder_of_clone())]
+
+    def _hooks_folder_of_clone(self) -> str:
+        """From its top: where the repository has its hooks if that is in the tree, else git's usual place."""
         hooks = self._repository.hooks
-        inside = not hooks.is_relative_to(self._repository.common) and hooks.is_relative_to(self._tree)
-        return [*config, ("core.hookspath", os.path.relpath(hooks, self._tree) if inside else ".git/hooks")]
+        is_in_tree = hooks.is_relative_to(self._tree) and not hooks.is_relative_to(self._repository.common)
+        return os.path.relpath(hooks, self._tree) if is_in_tree else ".git/hooks"
 
     def _env(self) -> dict[str, str]:
         """The settings given here, as an attempt's environment; its plan, `.ralph.env` and templates hold the rest."""
         env = {}
         files_of_its_own = (Source.PLAN, Source.PROJECT_FILE, Source.TEMPLATE)
         for field, one in self._settings.given.items():
-            if field not in _NOT_HANDED_ON and one.source not in files_of_its_own:
+            if field not in _NOT_PASSED_ON and one.source not in files_of_its_own:
                 env[one.variable] = one.text
         for one in reversed(self._run.start.given):  # the strongest last
             if one.variable.startswith(OF_AGENTS) and one.source not in files_of_its_own and one.text.strip():
@@ -335,12 +338,12 @@ class ParallelController(Controller):
         run = self._run
         while True:
             stop = run.stop_if_interrupted() or run.stop_if_git_tampered()
-            if not (stop or self._in_the_way):
+            if not (stop or self._merge_obstacle):
                 self.queue.begin_checks()
             ready = self._ready_to_conclude(is_over=bool(stop))
             if ready and not self.running and stop:
                 return self._merge_iteration(ready, Turn(outcome=Outcome.INTERRUPTED, why=stop.why))
-            if ready and not (stop or self._in_the_way):
+            if ready and not (stop or self._merge_obstacle):
                 return self._merge_iteration(ready, turn_of_attempt(ready.checked))
             self._announce_wait()
             future = self._wait_for_event()
@@ -354,17 +357,17 @@ class ParallelController(Controller):
 
         The user took it back, or it was checked on top of the branch, or the run is ending and it is the first.
         """
-        taken_back = (entry for entry in self.queue.entries if entry.tried.is_taken_back(self._file.text))
+        taken_back = (entry for entry in self.queue.entries if entry.attempt.is_taken_back(self._file.text))
         return next(taken_back, self.queue.entries[0] if is_over and self.queue.entries else self.queue.judged_head())
 
     def _announce_wait(self) -> None:
         """Shows in the status line what ralph waits for."""
-        waiting, rest_s = len(self.queue.entries), self._begins_at - self._run.pace.now()
+        waiting, rest_s = len(self.queue.entries), self._no_agent_before - self._run.pace.now()
         parts = [f"{len(self.running)} at work", f"{waiting} to be merged" if waiting else ""]
         parts.append(f"none begins for {format_duration(rest_s)}" if rest_s > 0 else "")
         self._run.console.set_activity(", ".join(filter(None, parts)))
 
-    def _wait_for_event(self) -> Future[Attempt] | None:
+    def _wait_for_event(self) -> Future[AttemptResult] | None:
         """Returns the next attempt or check that ended; heeds signals and what the user writes into the progress file.
 
         None if something else happened, or after a moment.
@@ -375,46 +378,48 @@ class ParallelController(Controller):
         done = wait([*self.running, *checks], _LOOK_S, FIRST_COMPLETED).done
         run.git_settings.compare()  # before any git runs
         run.read_progress()
-        for trial in self._in_progress():
-            if run.stop_if_interrupted() or trial.is_taken_back(self._file.text):
-                self._executor.cancel(trial.task.id)
-        if not done and not is_interrupted and self._begins_at and run.pace.now() >= self._begins_at:
-            self._begins_at = 0.0
+        for attempt in self._in_progress():
+            if run.stop_if_interrupted() or attempt.is_taken_back(self._file.text):
+                self._executor.cancel(attempt.task.id)
+        if not done and not is_interrupted and self._no_agent_before and run.pace.now() >= self._no_agent_before:
+            self._no_agent_before = 0.0
             self._begin_tasks()
         return next(iter(done), None)
 
-    def _attempt_iteration(self, future: Future[Attempt]) -> Iteration:
+    def _attempt_iteration(self, future: Future[AttemptResult]) -> Iteration:
         """Returns what is known of an attempt that ended."""
         run = self._run
-        trial = self.last = self.running.pop(future)
+        attempt = self.last = self.running.pop(future)
         self._merging = None
-        trial.result = result_of_future(future)
-        turn = turn_of_attempt(trial.result)
+        attempt.result = result_of_future(future)
+        turn = turn_of_attempt(attempt.result)
         if run.stop_if_interrupted():
             turn.outcome = Outcome.INTERRUPTED
-        elif trial.is_taken_back(self._file.text):
+        elif attempt.is_taken_back(self._file.text):
             turn.outcome = Outcome.OK
-        self._begin_record(trial, trial.result)
+        self._begin_record(attempt, attempt.result)
         return self._iteration(turn)
 
     def _merge_iteration(self, entry: QueuedTask, turn: Turn) -> Iteration:
         """Returns what is known of a queue entry that no longer waits."""
-        self.last, self._merging = entry.tried, entry
-        self._begin_record(entry.tried, entry.checked)
+        self.last, self._merging = entry.attempt, entry
+        self._begin_record(entry.attempt, entry.checked)
         return replace(self._iteration(turn), is_merge=True)
 
-    def _begin_record(self, trial: RunningTask, result: Attempt) -> None:
+    def _begin_record(self, attempt: TaskAttempt, result: AttemptResult) -> None:
         """Makes the attempt's iteration the current one; the first time, gives it a number and a transcript."""
         run = self._run
-        if not trial.number:
-            trial.number = run.earlier + run.tally.iterations + 1
-            trial.transcript = run.state.new_transcript(run.id, trial.number, result.prompt)
+        if not attempt.number:
+            attempt.number = run.earlier + run.tally.iterations + 1
+            attempt.transcript = run.state.new_transcript(run.id, attempt.number, result.prompt)
             with contextlib.suppress(OSError):  # a full disk costs the transcript, not the work
                 if result.transcript_file:
-                    shutil.move(result.transcript_file, trial.transcript)
+                    shutil.move(result.transcript_file, attempt.transcript)
                 else:
-                    trial.transcript.write_bytes(encode_text(result.transcript))
-        run.live.iteration = CurrentIteration(number=trial.number, task=trial.task.id, transcript=trial.transcript)
+                    attempt.transcript.write_bytes(encode_text(result.transcript))
+        run.live.iteration = CurrentIteration(
+            number=attempt.number, task=attempt.task.id, transcript=attempt.transcript
+        )
 
     def _iteration(self, turn: Turn) -> Iteration:
         before = self._file.last
@@ -425,9 +430,9 @@ class ParallelController(Controller):
         """Merges what passed and ticks its task, or queues it to be merged; or writes down why the attempt failed."""
         if entry := self._merging:
             return self._conclude_merge(iteration, entry)
-        trial = self.last
-        task, result = trial.task, trial.result
-        self._file.edit(trial.with_agents_edits)
+        attempt = self.last
+        task, result = attempt.task, attempt.result
+        self._file.edit(attempt.with_agents_edits)
         if result.tampered and self._settings.on_tamper == "abort":
             iteration = replace(iteration, ended=Stop(Reason.TAMPERED, f"{task.id}: {result.tampered}"))
         if result.passed and result.commit:
@@ -436,16 +441,16 @@ class ParallelController(Controller):
         if iteration.again or iteration.ended or iteration.turn.outcome is Outcome.FAILED:
             self.tidy_task_list()
             return iteration
-        if trial.is_taken_back(self._file.text):
+        if attempt.is_taken_back(self._file.text):
             return self._taken_back(iteration)
         if result.passed and not result.commit:
             return self._tick(iteration, Commits())
         if result.passed:
-            entry = QueuedTask(tried=trial, commit=result.commit, base=trial.job.commit, checked=result)
+            entry = QueuedTask(attempt=attempt, commit=result.commit, base=attempt.job.commit, checked=result)
             self.queue.entries.append(entry)
-            is_first = self.queue.judged_head() is entry and not self._in_the_way
+            is_first = self.queue.judged_head() is entry and not self._merge_obstacle
             return self._merge(iteration, entry) if is_first else replace(iteration, moved=True, is_queued=True)
-        blocked = trial.why_blocked
+        blocked = attempt.why_blocked
         if blocked is not None:
             self._file.edit(edits.with_mark, "!", task.id, note="blocked", why=blocked)
             return replace(iteration, failed=f"{task.id} is blocked: {blocked}", may_retry=True)
@@ -455,7 +460,7 @@ class ParallelController(Controller):
         """Merges a queue entry, or writes down why not."""
         if iteration.ended:
             return iteration
-        if entry.tried.is_taken_back(self._file.text):
+        if entry.attempt.is_taken_back(self._file.text):
             self._leave_queue(entry)
             self._repository.keep_commit(entry.commit)
             return self._taken_back(iteration)
@@ -487,18 +492,18 @@ class ParallelController(Controller):
                 self._branch.fetch(entry.checked.bundle)
             commit = self._branch.with_parent(commit, tip)
             if not commit:
-                entry.base = ""  # it is signed, so it has to be made anew on top of the branch
+                entry.base = ""  # it is signed, so it has to be made again on top of the branch
         if not commit and entry.checked.commit:
             return replace(iteration, is_queued=True)
         if commit:
-            run.state.save_note(MergedTask(task=entry.tried.task.id, commit=commit))
+            run.state.save_note(MergedTask(task=entry.attempt.task.id, commit=commit))
             self._wait_for_index()
             failed = self._branch.advance(commit, tip)
             if failed:
                 run.state.remove_note(MergedTask)
                 if self._branch.tip() in (tip, ""):  # else the user just committed: it is checked on top of that
-                    self._in_the_way = failed
-                    what = f"{entry.tried.task.id} is finished and waits to be merged"
+                    self._merge_obstacle = failed
+                    what = f"{entry.attempt.task.id} is finished and waits to be merged"
                     run.console.complain(f"{what}: {failed} in the way")
                 return replace(iteration, moved=True, is_queued=True)
         self._leave_queue(entry)
@@ -509,7 +514,7 @@ class ParallelController(Controller):
 
     def _leave_queue(self, entry: QueuedTask) -> None:
         self.queue.entries.remove(entry)
-        self._branch.take_from_queue(entry.tried.task)
+        self._branch.take_from_queue(entry.attempt.task)
 
     def _tick(self, iteration: Iteration, commits: Commits) -> Iteration:
         """Ticks the task; its commit, if there is one, is on the branch by now."""
@@ -529,16 +534,16 @@ class ParallelController(Controller):
         self._file.edit(edits.with_broken_tasks, broken or {})
         return broken
 
-    def _begin_check(self, entry: QueuedTask, base: str) -> Future[Attempt]:
+    def _begin_check(self, entry: QueuedTask, base: str) -> Future[AttemptResult]:
         """Has the entry's commit applied on top of the base, instead of an agent's work, and checked there."""
-        job = entry.tried.job
+        job = entry.attempt.job
         bundle = self._branch.pack_base(base) if self._is_elsewhere else ""
-        applies = self._branch.pack_queued(entry.tried.task)
+        applies = self._branch.pack_queued(entry.attempt.task)
         alone = ["--roles", "build"] if self._settings.roles else []  # the other roles have already run
         on_top = replace(job, name=job.name + _ON_TOP, commit=base, bundle=bundle, applies=applies)
         return self._executor.submit(replace(on_top, words=[*job.words, *alone]))
 
-    def _tick_merged(self) -> None:
+    def _tick_merged_by_killed_run(self) -> None:
         """Ticks the task that a killed run had merged but not yet ticked."""
         if noted := self._run.state.load_note(MergedTask):
             if self._branch.contains_commit(noted.commit, self._branch.tip()):

@@ -13,7 +13,7 @@ from queue import SimpleQueue
 from typing import IO, Any
 
 from ralph.errors import RalphError
-from ralph.parallel.attempt import RALPH, Attempt, TaskJob
+from ralph.parallel.attempt import RALPH, AttemptResult, TaskJob
 from ralph.process import signals
 from ralph.process.programs import MARK, call_program
 from ralph.process.supervisor import Command as Program
@@ -35,26 +35,26 @@ class LocalExecutor:
         self.places = len(run.supervisors)
         """How many attempts and checks can run at the same time; the place of a supervisor that dies is lost."""
         self._threads = ThreadPoolExecutor(len(run.supervisors))
-        self._cancelled = set[str]()
+        self._canceled = set[str]()
         self.doing: dict[str, str] = {}
         """The last message of each task's attempt, by task."""
 
-    def submit(self, job: TaskJob) -> Future[Attempt]:
+    def submit(self, job: TaskJob) -> Future[AttemptResult]:
         """Begins the job in the background and returns a future of its result."""
-        self._cancelled.discard(job.task)
+        self._canceled.discard(job.task)
         self.doing[job.task] = ""
         return self._threads.submit(self._attempt, job)
 
     def cancel(self, task: str) -> None:
         """Has the attempt at this task end, with everything that it started. Returns at once."""
-        self._cancelled.add(task)
+        self._canceled.add(task)
 
     def close(self) -> None:
         """Cancels all attempts and returns when they have ended."""
-        self._cancelled.update(self.doing)
+        self._canceled.update(self.doing)
         self._threads.shutdown()
 
-    def _attempt(self, job: TaskJob) -> Attempt:
+    def _attempt(self, job: TaskJob) -> AttemptResult:
         run = self._run
         output = run.state.new_record(run.id, run.current.number, f".{job.task}.attempt")
         given = output.with_suffix(".job")
@@ -68,7 +68,7 @@ class LocalExecutor:
                         run.screen.say_for_agent(f"{job.task}: {message}")
 
         def over(_silent_s: float, _took_s: float, _printed: int) -> bool:
-            return job.task in self._cancelled or signals.interrupted() is not None
+            return job.task in self._canceled or signals.interrupted() is not None
 
         argv = [*RALPH, "attempt"]
         if not job.source:  # it can run anywhere
@@ -80,7 +80,7 @@ class LocalExecutor:
             ended = supervisor.run(program, hear, over, run.pace.awake)
             self._free.put(supervisor)
             if ended.unstarted:
-                return Attempt(why=f"{argv[0]} cannot be started: {ended.unstarted}")
+                return AttemptResult(why=f"{argv[0]} cannot be started: {ended.unstarted}")
             with output.open("rb") as printed:
                 result = _read_result(printed, ended.code, self.doing[job.task])
                 transcript = output.with_suffix(".transcript")
@@ -115,11 +115,11 @@ class DaskExecutor(LocalExecutor):
                 if not path:
                     run.console.complain(f"the worker {worker} has no {program} on its PATH")
         self._cluster = self._client.get_executor(pure=False)
-        self._futures = dict[str, Future[Attempt]]()
+        self._futures = dict[str, Future[AttemptResult]]()
 
-    def submit(self, job: TaskJob) -> Future[Attempt]:
+    def submit(self, job: TaskJob) -> Future[AttemptResult]:
         """Sends the job to the cluster and returns a future of its result."""
-        future = Future[Attempt]()
+        future = Future[AttemptResult]()
         try:
             future = self._cluster.submit(on_worker, asdict(job))
         except Exception as error:  # noqa: BLE001 - a cluster has errors of its own; this one is gone
@@ -140,7 +140,7 @@ class DaskExecutor(LocalExecutor):
             self._client.close()
 
 
-def on_worker(job: Mapping[str, Any]) -> Attempt:
+def on_worker(job: Mapping[str, Any]) -> AttemptResult:
     """Runs the job on this worker and returns its result; ends it if its future is canceled or the worker closes."""
     worker = import_module("distributed").get_worker()
     task = worker.state.tasks[worker.get_current_task()]
@@ -160,13 +160,13 @@ def on_worker(job: Mapping[str, Any]) -> Attempt:
     return replace(result, transcript=printed.read().decode(errors="surrogateescape"))
 
 
-def _read_result(printed: IO[bytes], code: int, message: str) -> Attempt:
+def _read_result(printed: IO[bytes], code: int, message: str) -> AttemptResult:
     """Reads the result that an attempt printed; leaves `printed` at the transcript, which comes next.
 
     If the attempt could not begin, the result also has its last `message`.
     """
     for line in printed:
         with contextlib.suppress(ValueError):
-            result = Attempt(**json.loads(line[line.index(b'{"why": ') :]))  # a runner may greet first
+            result = AttemptResult(**json.loads(line[line.index(b'{"why": ') :]))  # a runner may greet first
             return replace(result, why=f"{result.why}: {message}") if result.why and message else result
-    return Attempt(why=f"its attempt exited with {code}: {message}")
+    return AttemptResult(why=f"its attempt exited with {code}: {message}")

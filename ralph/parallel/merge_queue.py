@@ -4,9 +4,9 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 
-from ralph.parallel.attempt import Attempt
-from ralph.parallel.running_task import RunningTask, result_of_future
+from ralph.parallel.attempt import AttemptResult
 from ralph.parallel.target_branch import TargetBranch
+from ralph.parallel.task_attempt import TaskAttempt, result_of_future
 from ralph.words import join_names
 
 _CHECKS = 3
@@ -17,16 +17,16 @@ _CHECKS = 3
 class QueuedTask:
     """A task whose commit passed and waits to be merged."""
 
-    tried: RunningTask
+    attempt: TaskAttempt
     commit: str
     """The commit as its attempt made it."""
     base: str = ""
     """The commit on top of which it was last checked; empty if no check counts."""
     tip: str = ""
     """Where the branch was when it was found to have the same files as `base`; it moves from there, or not at all."""
-    checked: Attempt = Attempt()  # noqa: RUF009 - nobody writes into it
+    checked: AttemptResult = AttemptResult()  # noqa: RUF009 - nobody writes into it
     """The result of the last check; at first that of its attempt."""
-    check: Future[Attempt] | None = None
+    check: Future[AttemptResult] | None = None
     """The running check, if any."""
     checks_on: str = ""
     """The commit on top of which that check runs, or the last one ran."""
@@ -45,7 +45,7 @@ class MergeQueue:
         self,
         branch: TargetBranch,
         width: int,
-        begin_check: Callable[[QueuedTask, str], Future[Attempt]],
+        begin_check: Callable[[QueuedTask, str], Future[AttemptResult]],
         cancel: Callable[[str], None],
     ) -> None:
         self._branch, self._width = branch, width
@@ -53,7 +53,7 @@ class MergeQueue:
         self.entries: list[QueuedTask] = []
 
     @property
-    def running_checks(self) -> dict[Future[Attempt], QueuedTask]:
+    def running_checks(self) -> dict[Future[AttemptResult], QueuedTask]:
         """The queue entries with a running check, by check."""
         return {entry.check: entry for entry in self.entries if entry.check}
 
@@ -66,17 +66,17 @@ class MergeQueue:
             on_top, conflicts = self._branch.apply_on_top(base, entry.commit)
             if entry.check:
                 if not self._branch.is_same_tree(entry.checks_on, base):
-                    self._cancel(entry.tried.task.id)
+                    self._cancel(entry.attempt.task.id)
             elif not self._branch.is_same_tree(entry.base, base):
                 if not conflicts:
                     entry.checks = entry.checks + 1 if entry.checks_on == base else 1
                     entry.checks_on = base
                     entry.check = self._begin_check(entry, base)
                 elif entry is self.entries[0]:  # else an entry before it may be the one that conflicts, and fail
-                    entry.base, entry.checked = base, Attempt(why=f"conflicts in {join_names(conflicts, 5)}")
+                    entry.base, entry.checked = base, AttemptResult(why=f"conflicts in {join_names(conflicts, 5)}")
             base = on_top
 
-    def end_check(self, check: Future[Attempt]) -> None:
+    def end_check(self, check: Future[AttemptResult]) -> None:
         """Records the result of a check that ended, unless it failed to begin and may be tried again."""
         entry = self.running_checks[check]
         entry.check = None

@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from pathlib import Path
 
 from ralph.agent.turn import Outcome, Turn
-from ralph.parallel.attempt import Attempt, TaskJob
+from ralph.parallel.attempt import AttemptResult, TaskJob
 from ralph.plan import progress, tasks
 from ralph.plan.progress import encode_text
 from ralph.plan.tasks import Task, edits
@@ -18,7 +18,7 @@ from ralph.store import journal
 
 
 @dataclass(kw_only=True, eq=False)
-class RunningTask:
+class TaskAttempt:
     """A task that is being tried, or was."""
 
     job: TaskJob
@@ -28,7 +28,7 @@ class RunningTask:
     """When the attempt began, in seconds by the run's clock (`Pace.uptime_s`)."""
     share_usd: float | None
     """What the attempt may cost; None for no limit."""
-    result: Attempt = Attempt()  # noqa: RUF009 - nobody writes into it
+    result: AttemptResult = AttemptResult()  # noqa: RUF009 - nobody writes into it
     """The attempt's result; empty before it has ended."""
     number: int = 0
     """The number of its iteration; 0 before there is one."""
@@ -74,15 +74,15 @@ class RunningTask:
         return edits.with_evidence(undo_list_edits(text, new).text, self.task.id, notes)
 
 
-def result_of_future(future: Future[Attempt]) -> Attempt:
+def result_of_future(future: Future[AttemptResult]) -> AttemptResult:
     """Returns the result of a job; if its executor failed, one that says why."""
     try:
         return future.result()
     except Exception as error:  # noqa: BLE001 - a cluster has errors of its own
-        return Attempt(why=str(error) or type(error).__name__)
+        return AttemptResult(why=str(error) or type(error).__name__)
 
 
-def turn_of_attempt(result: Attempt) -> Turn:
+def turn_of_attempt(result: AttemptResult) -> Turn:
     """Sums up the iterations of an attempt as one turn."""
     found = journal.parse_records(result.records)
     died = result.why
@@ -104,7 +104,7 @@ def turn_of_attempt(result: Attempt) -> Turn:
     )
 
 
-def why_failed(result: Attempt) -> str:
+def why_failed(result: AttemptResult) -> str:
     """Why an attempt failed, without the prefix that its own ralph adds."""
     return re.sub(r"^.*?, attempt \d+: ", "", turn_of_attempt(result).why) or "it came to nothing"
 
