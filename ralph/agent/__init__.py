@@ -1,1 +1,1 @@
-"""The agent: what command it is, what it prints, and how a turn ended."""
+"""The agent: its command line, what it prints, and how a turn ended."""

@@ -1,4 +1,4 @@
-"""Agents: files that say what command one is, how it takes settings, what its errors mean; and what it may know."""
+"""Agents: files that describe an agent's command, settings and errors; and the environment that an agent gets."""
 
 import os
 import re
@@ -17,63 +17,64 @@ from ralph.settings.table import Settings, Source
 _MEANS = {"limit": Outcome.LIMIT, "passing": Outcome.TROUBLE, "person": Outcome.HOPELESS}
 _COSTS = ("max_cost", "max_iteration_cost", "max_total_cost")
 _TOLD = ("model", "effort", "max_turns", "max_context", "tools", "deny", "mcp", *_COSTS)
-"""Settings that need a flag of the same name, or that of max_cost: who has none does not tell what it costs."""
+"""Settings that an agent supports if it has a flag of the same name; for those of _COSTS that flag is max_cost, since
+an agent without it may not report its cost."""
 _OURS = Path(__file__).parent.parent / "agents"
 _CLAUDE = "claude"
 
 
 class Rule(NamedTuple):
-    """What an error of an agent means; it fits where one of its patterns does, from the beginning on."""
+    """What an error of an agent means; it applies if one of its patterns matches, from the beginning of the text."""
 
     means: Outcome
     fix: str = ""
     kind: str = ""
-    """What its stream calls the error."""
+    """What the agent's stream calls the error."""
     status: str = ""
-    """Of HTTP, as its stream names it."""
+    """The HTTP status in the agent's stream."""
     exit: str = ""
-    """Its exit code."""
+    """The agent's exit code."""
     says: str = ""
-    """Its words."""
+    """The words of the error."""
     stderr: str = ""
-    """The few lines that it complains when it does not start at all."""
+    """The few lines that the agent prints if it does not start at all."""
 
 
 class Agent(NamedTuple):
-    """An agent; lists are words of its command line, in which {} is the value."""
+    """An agent; lists are words of its command line, in which {} stands for the value."""
 
     name: str
     command: Sequence[str]
     run: Sequence[str] = ()
-    """Makes it do one prompt, without asking for permission."""
+    """Makes it work on one prompt, without asking for permission."""
     prompt: Sequence[str] = ()
-    """Gives it the prompt: {} is the text, {file} a file that holds it; none where its standard input has it."""
+    """Gives it the prompt: {} is the text, {file} a file that holds it; empty if it reads standard input."""
     talk: Sequence[str] = ()
-    """Lets a user talk to it, {} being its first prompt; none where that cannot be."""
+    """Starts a conversation with the user, {} being its first prompt; empty if the agent cannot do that."""
     flags: Mapping[str, Sequence[str]] = {}
-    """How to pass it a setting; it has no way to take one that is missing here."""
+    """How to pass it each setting; it does not support one that is missing here."""
     env: Mapping[str, str] = {}
-    """What its environment has that of others has not."""
+    """Extra environment variables of this agent."""
     mcp_env: Mapping[str, str] = {}
-    """Its environment where it gets a server of tools."""
+    """Extra environment variables if it gets an MCP server."""
     no_effort: Mapping[str, str] = {}
-    """Its environment for `--effort none`, where no flag does that."""
+    """Extra environment variables for `--effort none`, if no flag does that."""
     doctor: Mapping[str, Any] = {}
-    """What `ralph doctor` looks at: the names of its keys, whether it is logged in, whether it minds root."""
+    """What `ralph doctor` checks: the names of its keys, whether it is logged in, whether it refuses root."""
     install: str = ""
     """The command that installs it."""
     errors: Sequence[Rule] = ()
     arguments: Sequence[str] = ()
-    """The user's, which come last."""
+    """The user's own arguments, which come last before the prompt."""
     rung: int = 0
-    """Of a ladder of models."""
+    """Which model of a ladder it uses, from 0; past the end, the last one."""
 
     def command_line(
         self, settings: Settings, prompt: str, *, file: str = "", budget_usd: float | None = None, mcp: str = ""
     ) -> list[str]:
-        """Its command line for one iteration, or in a mode that is a conversation for the user.
+        """Returns the command line for one iteration, or, if the mode is interactive, for a conversation with the user.
 
-        `file` holds the prompt, and `mcp` says, in JSON, which server of tools it gets.
+        `file` is a file that holds the prompt, and `mcp` says, in JSON, which MCP server the agent gets.
         """
         option_values: dict[str, object] = {
             "model": settings.model and settings.model[: self.rung + 1][-1],
@@ -104,21 +105,21 @@ class Agent(NamedTuple):
         return [*words, *self.arguments, *(word.replace("{file}", file).replace("{}", prompt) for word in given)]
 
     def tools(self, settings: Settings) -> Sequence[str] | None:
-        """The tools that it has, if it takes such a list; None for all."""
+        """Returns the tools that the settings allow, if the agent supports such a list; None for all tools."""
         if not settings.tools or "tools" not in self.flags:
             return None
         first, *others = settings.tools
         return [name for name in first if all(name in group for group in others)]
 
     def can_run(self, settings: Settings) -> bool:
-        """Whether it can run commands."""
+        """Whether the agent can run commands."""
         tools = self.tools(settings)
         return tools is None or any(name.startswith("Bash") for name in tools)
 
     def rule(
         self, message: str, kind: str = "", status: object = "", *, code: int = 0, stderr: str = ""
     ) -> Rule | None:
-        """What an error of it means, the first that fits; None when none does, and it is a failure of the iteration."""
+        """Returns the first rule that applies to an error; None if none does, and the iteration counts as failed."""
         text = message.strip().translate({0x2019: "'", 0xA0: " ", 0x202F: " "})
         parts = (kind, str(status or ""), str(code), text, stderr)
         for rule in self.errors:
@@ -129,7 +130,10 @@ class Agent(NamedTuple):
 
 
 def check_there(agents: Sequence[Agent], settings: Settings) -> None:
-    """Raises RalphError with cause and remedy when there is no such program; in a sandbox nobody can look."""
+    """Raises RalphError with cause and remedy if an agent's program is not found.
+
+    With `--wrap`, checks only the sandbox's program, since ralph cannot look inside the sandbox.
+    """
     needed = {one.command[0]: one.install for one in agents}
     if settings.wrap:
         needed = {settings.wrap[0]: ""}
@@ -142,10 +146,10 @@ def check_there(agents: Sequence[Agent], settings: Settings) -> None:
 
 
 def choose_agents(settings: Settings, arguments: Sequence[str] = ()) -> list[Agent]:
-    """The agents of a run; each but the first works while those before it are at their limit.
+    """Returns the agents of a run; each but the first works while those before it are at their limit.
 
-    Raises RalphError for what one of them cannot do; that is remarked where only a template asks for it, or
-    where they are a mode's own.
+    Raises RalphError for settings that one of them does not support; these are only remarks if a template asks for
+    them, or if the agents are a mode's own.
     """
     program, *more = settings.agent
     names = [program] if more or "/" in program else program.split(",")
@@ -169,9 +173,9 @@ def choose_agents(settings: Settings, arguments: Sequence[str] = ()) -> list[Age
 
 
 def _find_agent(words: list[str]) -> Agent:
-    """The agent of a file that this names, else one that is only known to read a prompt on its standard input.
+    """Returns the agent whose file `words` names, or else one only known to read a prompt on its standard input.
 
-    `claude` with a path, or followed by the user's words, is claude, as ever.
+    `claude` with a path, or followed by other words, still counts as claude.
     """
     name = words[0].rpartition("/")[2]
     for folder in (Path.home() / ".ralph" / "agents", _OURS):
@@ -179,7 +183,8 @@ def _find_agent(words: list[str]) -> Agent:
         if path.is_file() and (words == [name] or name == _CLAUDE):
             agent = _load_agent_file(path)
             return agent if words == [name] else agent._replace(command=words)
-    return Agent(name, words, errors=_load_agent_file(_OURS / f"{_CLAUDE}.toml").errors)  # most such commands start it
+    # Most such commands start claude.
+    return Agent(name, words, errors=_load_agent_file(_OURS / f"{_CLAUDE}.toml").errors)
 
 
 def _load_agent_file(path: Path) -> Agent:
@@ -187,26 +192,26 @@ def _load_agent_file(path: Path) -> Agent:
         table = tomllib.loads(path.read_text("utf-8"))
         rules = [Rule(_MEANS[one.pop("means")], **one) for one in table.pop("errors", ())]
         agent = Agent(path.stem, errors=rules, **table)
-        if path.parent != _OURS:  # then its patterns are some, and each table and list is one
+        if path.parent != _OURS:  # the user's: raise here if a pattern, table or list is malformed
             agent.rule("")
             agent.command_line(Settings(effort="none"), "", mcp="none")
         words = [agent.command, agent.run, agent.prompt, agent.talk, *agent.flags.values()]
         are_words = (isinstance(one, list | tuple) and all(isinstance(word, str) for word in one) for one in words)
         if not agent.command or not all(are_words):
-            raise TypeError("a command is a list of words")  # noqa: TRY301 - as what Python says of the others
+            raise TypeError("a command is a list of words")  # noqa: TRY301 - handled like Python's own errors
     except (OSError, ValueError, TypeError, AttributeError, LookupError, re.error) as error:
         raise RalphError(f"{path}: not an agent file: {error}") from error
     return agent
 
 
 def agent_environment(*, run: str, tmux: str) -> dict[str, str]:
-    """What the agent gets of the environment: no secrets of ralph's, not the user's tmux, and its mark.
+    """Returns the agent's environment: without ralph's secrets and the user's tmux, and with the run's mark.
 
-    A background `git gc` would outlive the iteration, so git does that in the foreground.
+    A background `git gc` would outlive the iteration, so git runs it in the foreground.
     """
-    ours = {name for name in os.environ if name.startswith(("RALPH_", "TMUX"))} - {"RALPH_PORT"}  # see --jobs
+    ours = {name for name in os.environ if name.startswith(("RALPH_", "TMUX"))} - {"RALPH_PORT"}  # which --jobs sets
     env = {name: value for name, value in os.environ.items() if name not in ours}
     mark = f"{os.environ.get(MARK, '')}:{run}".lstrip(":")
-    given = env.get("GIT_CONFIG_PARAMETERS", "")  # what `git -c` says to what it starts
+    given = env.get("GIT_CONFIG_PARAMETERS", "")  # how `git -c` passes settings to its child processes
     git = f"{given} 'gc.autoDetach=false'".strip()
     return env | {MARK: mark, "TMUX_TMPDIR": tmux, "PWD": str(Path.cwd()), "GIT_CONFIG_PARAMETERS": git}

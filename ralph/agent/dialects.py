@@ -1,8 +1,8 @@
-"""Dialects: what other agents print, as the events that claude prints, which are ralph's too.
+"""Dialects: translate what other agents print into the events that claude prints, which ralph uses too.
 
-A dialect gets an event and what it has kept of those before, and says what that is: `system` events (`init`,
-`api_retry`), messages of `assistant` and `user` with their blocks, and a `result` in the end. Which one it is, the
-first event says. Measured with codex 0.169.0, gemini 0.61.0 and opencode 1.18.33.
+A dialect gets an event and what it has kept of earlier ones, and yields the same as `system` events (`init`,
+`api_retry`), messages of `assistant` and `user` with their blocks, and a `result` at the end. A stream's first event
+tells its dialect. Measured with codex 0.169.0, gemini 0.61.0 and opencode 1.18.33.
 """
 
 from collections import Counter
@@ -21,7 +21,7 @@ _NAMES = {
     "read_file": "Read",
     "read": "Read",
 }
-"""What claude calls the same tool; so all are shown alike."""
+"""claude's names for other agents' tools, so that all are shown alike."""
 
 
 def _message(speaker: str, **block: object) -> Event:
@@ -42,7 +42,7 @@ def _tool_result(call: str, output: str | None, *, failed: bool) -> Event:
 
 
 def _result(seen: Event, tokens: Mapping[str, int], *, error: str = "", status: int | None = None) -> Event:
-    """The end; `tokens` are those of all models, and a cost of nothing is one that is not known."""
+    """Returns the `result` event; `tokens` are those of all models, and a cost of zero counts as unknown."""
     ended: Event = {"type": "result", "modelUsage": {"": tokens}, "total_cost_usd": seen.get("cost") or None}
     if error:
         return {**ended, "is_error": True, "errors": [error], "api_error_status": status}
@@ -50,7 +50,7 @@ def _result(seen: Event, tokens: Mapping[str, int], *, error: str = "", status: 
 
 
 def codex(event: Event, seen: Event) -> Iterator[Event]:
-    """`codex exec --json`: a thread of items, some of which begin and end."""
+    """`codex exec --json`: a thread of items, some reported when they begin and again when they end."""
     kind, item = event["type"], event.get("item", {})
     if item.get("type") == "agent_message":
         yield _speech(item["text"], seen)
@@ -70,7 +70,7 @@ def codex(event: Event, seen: Event) -> Iterator[Event]:
     elif kind in ("turn.completed", "turn.failed"):
         usage = Counter[str](event.get("usage"))
         tokens = {
-            "inputTokens": usage["input_tokens"] - usage["cached_input_tokens"],  # which are a part of them
+            "inputTokens": usage["input_tokens"] - usage["cached_input_tokens"],  # the input includes them
             "cacheReadInputTokens": usage["cached_input_tokens"],
             "cacheCreationInputTokens": usage["cache_write_input_tokens"],
             "outputTokens": usage["output_tokens"],
@@ -79,7 +79,7 @@ def codex(event: Event, seen: Event) -> Iterator[Event]:
 
 
 def gemini(event: Event, seen: Event) -> Iterator[Event]:
-    """`gemini -o stream-json`: words in pieces; and its success is none where it named an error before."""
+    """`gemini -o stream-json`: messages come in pieces; a success after an error event is not a success."""
     kind = event["type"]
     if kind == "message" and event["role"] == "assistant":
         seen["words"] = seen.get("words", "") + event["content"]
@@ -96,15 +96,15 @@ def gemini(event: Event, seen: Event) -> Iterator[Event]:
     elif kind == "result":
         stats = event["stats"]
         tokens = {
-            "inputTokens": stats["input_tokens"] - stats["cached"],  # which are a part of them
+            "inputTokens": stats["input_tokens"] - stats["cached"],  # the input includes them
             "cacheReadInputTokens": stats["cached"],
-            "outputTokens": stats["total_tokens"] - stats["input_tokens"],  # with what it thought
+            "outputTokens": stats["total_tokens"] - stats["input_tokens"],  # thoughts included
         }
         yield _result(seen, tokens, error=event.get("error", {}).get("message") or seen.get("error", ""))
 
 
 def opencode(event: Event, seen: Event) -> Iterator[Event]:
-    """`opencode run --format json`: steps, each with what it cost; a tool is reported when it is over."""
+    """`opencode run --format json`: steps, each with its cost; a tool call is reported when it has ended."""
     kind, part = event["type"], event.get("part", {})
     tokens = seen.setdefault("tokens", Counter[str]())
     if kind == "text":
@@ -132,7 +132,7 @@ def opencode(event: Event, seen: Event) -> Iterator[Event]:
 
 
 def claude(event: Event, _seen: Event) -> Iterator[Event]:
-    """`claude -p --output-format stream-json`, as it is."""
+    """`claude -p --output-format stream-json`, unchanged."""
     yield event
 
 
@@ -142,4 +142,4 @@ DIALECTS = dict.fromkeys(("system", "assistant", "result"), claude) | {
     "step_start": opencode,
     "error": opencode,
 }
-"""Whose dialect an agent speaks whose stream begins so; any other line before it is text."""
+"""The dialect of a stream, by the type of its first event; any other line before that is text."""

@@ -1,6 +1,6 @@
-"""What the agent prints, read as it comes: what it does now, and a Turn in the end.
+"""Reads what the agent prints as it comes: what the agent does now, and at the end a Turn.
 
-Only the agent's own error results are looked at for words such as those of a usage limit. What a model says, what a
+Only the agent's own error results are searched for words such as those of a usage limit. What a model says, what a
 tool prints and what a file holds may contain the same words and mean nothing.
 """
 
@@ -17,17 +17,17 @@ from ralph.process.supervisor import Ended
 from ralph.words import shorten, without_control_codes
 
 _RESULT_LENGTH = 20_000
-"""Characters of the agent's result that are kept; what it claims stands at the end, what it did at the beginning."""
+"""Characters of the agent's result that are kept, from its end, where its claim is; the beginning says what it did."""
 _TEXT_LENGTH = 2000
-"""The same for an agent that prints no stream: everything that it prints is text."""
+"""The same for an agent that prints no event stream: everything that it prints is text."""
 _REFUSAL_LINES = 3
-"""The real agent refuses to start in so many lines at most; longer complaints are a program's that it ran."""
+"""The most lines with which a real agent refuses to start; longer complaints are from a program that it ran."""
 _WINDOW, _LARGE_WINDOW = 200_000, 1_000_000
-"""Tokens that a model's context takes, as long as no result has said it."""
+"""Tokens that a model's context can hold, as long as no result has reported it."""
 _RESET_AT_MOST_S = 8 * 86_400
-"""The longest limit is one of seven days; what lies beyond is not a reset time."""
+"""The longest usage limit lasts seven days; a later time is not a reset time."""
 _PROPOSAL = "ralph_mark_task_"
-"""In the names of tools that say how a task ended; claude puts the name of their server in front."""
+"""Part of the names of tools that report how a task ended; claude puts the name of their server in front."""
 _ENDED_BY_RALPH = {
     Outcome.HUNG: "it was silent for longer than idle-timeout",
     Outcome.TROUBLE: "it got no answer for longer than idle-timeout, however often it asked",
@@ -37,7 +37,7 @@ _ENDED_BY_RALPH = {
     Outcome.TOO_LONG: "it printed more than ralph records of one iteration",
 }
 _BOUNDS = {"error_max_turns": Outcome.OUT_OF_TURNS, "error_max_budget_usd": Outcome.OUT_OF_BUDGET}
-"""Results with which the agent ends itself, at its limits."""
+"""Results with which the agent ends its own turn, at a limit it was given."""
 _READ = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 _TOKENS = {
     "input": "inputTokens",
@@ -48,41 +48,41 @@ _TOKENS = {
 
 
 class Stream:
-    """Reads an agent's output as it comes: JSON events of the real one, or any other text.
+    """Reads an agent's output as it comes: JSON events of a real agent, or any other text.
 
-    `show` gets each event when it is noted here, in which the result of a tool has the `call`, and `tell` each line of
-    text. `windows` has the context windows of models as results have told them, and learns.
+    `show` gets each event after it is recorded here, which adds the `call` to a tool's result; `tell` gets each
+    line of text. `windows` holds the context windows of models that results have reported, and is updated.
     """
 
     def __init__(self, show: Callable[[Event], None], tell: Callable[[str], None], windows: dict[str, int]) -> None:
         self._show, self._tell, self._windows = show, tell, windows
         self.running: dict[str, Event] = {}
-        """The calls of tools that have not ended, by their ids: blocks of its messages, the newest last."""
+        """The tool calls that have not ended, by id: blocks of the agent's messages, the newest last."""
         self.has_result = False
-        """Its result is there, and nothing has woken it since."""
+        """Whether the agent's result has come, and nothing has woken the agent since."""
         self.so_far = Turn()
-        """What is known of it so far."""
+        """What is known of the turn so far."""
         self.retries = False
-        """It waits for an answer that it has asked for before; nothing has come of that since."""
+        """Whether the agent has repeated a request and nothing else has come since."""
         self.is_over = False
-        """It is ended from outside: of what the real one still prints only the cost counts."""
+        """Whether ralph has ended the agent: of what a real agent still prints, only the cost counts."""
         self.edited = dict[str, None]()
         """The files that its tools were asked to write."""
         self.words = ""
-        """What it said last, before it was ended."""
+        """What the agent said last, apart from errors."""
         self._speaks: Callable[[Event, Event], Iterator[Event]] | None = None
-        """Its dialect, as its first event tells it; None as long as it prints no stream."""
+        """The agent's dialect, known from its first event; None as long as it prints no event stream."""
         self._seen: Event = {}
-        """What its dialect keeps."""
+        """What the dialect keeps of earlier events."""
         self._result: Event = {}
         self._error = ""
         self._calls_a_tool = False
         self._output, self._complaints = bytearray(), bytearray()
         self._printed = self._complained = ""
-        """How the text ends that it prints, and that it complains."""
+        """The end of the text that it prints on standard output, and on standard error."""
 
     def read_output(self, data: bytes) -> None:
-        """The next bytes of the output."""
+        """Takes in the next bytes of the output."""
         for line in _whole_lines(self._output, data):
             try:
                 event = json.loads(line)
@@ -96,7 +96,7 @@ class Stream:
                 self.words = self.words if self._speaks else self._printed
 
     def read_errors(self, data: bytes) -> None:
-        """The next bytes of its standard error, shown as text."""
+        """Takes in the next bytes of standard error, which are shown as text."""
         for line in _whole_lines(self._complaints, data):
             self._complained = self._decode_line(line, self._complained)
 
@@ -106,23 +106,23 @@ class Stream:
         return shorten(f"{before}{text}\n", _TEXT_LENGTH, end=True)
 
     def is_context_full(self, most: float | None) -> bool:
-        """Whether more than this part of the context is used, and nothing is lost when the agent is interrupted now.
+        """Whether more than this part of the context is used, and interrupting the agent now loses nothing.
 
-        No tool runs, and its answer begins to call one, so it wants to continue. The real one does not report its cost
-        when it is interrupted while it waits for an answer's first byte (measured).
+        That is when no tool runs and its answer begins to call one, so it wants to continue. claude does not report its
+        cost if it is interrupted while it waits for the first byte of an answer (measured).
         """
         is_full = most is not None and (self.so_far.context or 0.0) > most
         return is_full and self._calls_a_tool and not self.running
 
     def finish(self) -> None:
-        """Nothing more comes: a last line without an end is one too."""
+        """Takes in a last line without a line break; nothing more comes after that."""
         if self._output:
             self.read_output(b"\n")
         if self._complaints:
             self.read_errors(b"\n")
 
     def to_turn(self, agent: Agent, ended: Ended, cut: Outcome | None, *, took_s: float, now: float) -> Turn:
-        """What it all came to, where ralph ended it by what it had come to: `cut`; `now` is the time since 1970."""
+        """Returns the finished turn; `cut` is the reason if ralph ended it, `now` the time in seconds since 1970."""
         self.finish()
         turn = self.so_far
         turn.outcome, why = self._find_outcome(agent, ended, cut)
@@ -138,7 +138,7 @@ class Stream:
     def _take_event(self, event: Event) -> None:
         turn = self.so_far
         self.retries = event.get("subtype") == "api_retry"
-        if event["type"] in ("assistant", "user"):  # what it began to call has run, or is known as running
+        if event["type"] in ("assistant", "user"):  # the call that it began has run, or is in `running`
             self.has_result = self._calls_a_tool = False
         for block in content_blocks(event):
             self._track_tool(block)
@@ -194,7 +194,7 @@ class Stream:
         self.so_far.tokens = dict(tokens) or self.so_far.tokens
 
     def _find_outcome(self, agent: Agent, ended: Ended, cut: Outcome | None) -> tuple[Outcome, str]:
-        """What the turn came to, and why, with the remedy where there is one."""
+        """Returns how the turn ended, and why, with the remedy if there is one."""
         if ended.survivors:
             return Outcome.HOPELESS, f"could not be ended, end it by hand: {', '.join(ended.survivors)}"
         if cut is Outcome.INTERRUPTED:
@@ -224,7 +224,7 @@ class Stream:
 
 
 def content_blocks(event: Event) -> list[Event]:
-    """The blocks of a message, whatever else it holds."""
+    """The blocks of an event's message; anything else in it is left out."""
     match event:
         case {"message": {"content": [*content]}}:
             return [block for block in content if isinstance(block, dict)]
@@ -232,10 +232,10 @@ def content_blocks(event: Event) -> list[Event]:
 
 
 def drop_stream_events(transcript: Path) -> None:
-    """Takes the parts of messages out of a transcript: what they say is there in full.
+    """Removes the partial messages from a transcript, which also holds each message in full.
 
-    claude prints each answer a second time so, where it was asked to (measured: 9 to 21 times as many bytes). Whoever
-    has the file open keeps reading the old one. Leaves it alone when the disk is full.
+    claude prints each answer a second time this way if asked to (measured: 9 to 21 times as many bytes). Anyone who
+    has the file open keeps reading the old one. Leaves the transcript alone if the disk is full.
     """
     short = transcript.with_suffix(".short")
     try:
@@ -247,7 +247,7 @@ def drop_stream_events(transcript: Path) -> None:
 
 
 def _whole_lines(rest: bytearray, data: bytes) -> list[bytes]:
-    """The lines that are whole with these bytes; what has no end yet stays in `rest`."""
+    """Returns the lines that these bytes complete; an incomplete line stays in `rest`."""
     rest += data
     if b"\n" not in data:
         return []

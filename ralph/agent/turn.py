@@ -8,22 +8,22 @@ from typing import Any
 
 
 class Outcome(Enum):
-    """What a turn came to."""
+    """How a turn ended."""
 
     OK = "ok"
     FAILED = "failed"
     OUT_OF_TURNS = "out of turns"
     OUT_OF_BUDGET = "out of budget"
     OUT_OF_TIME = "out of time"
-    """max-time was over; ralph ended it."""
+    """max-time was over, so ralph ended the turn."""
     CONTEXT_FULL = "context full"
     HUNG = "hung"
     TIMED_OUT = "timed out"
     TOO_LONG = "said too much"
     LIMIT = "usage limit"
-    """The account's; it ends by itself."""
+    """The account's usage limit, which ends by itself."""
     TROUBLE = "trouble outside"
-    """Of the network or the server; it passes."""
+    """Network or server trouble, which passes."""
     HOPELESS = "cannot recover"
     INTERRUPTED = "interrupted"
 
@@ -38,40 +38,40 @@ class Turn:
     final_words: str = ""
     """The agent's last words."""
     handover: str = ""
-    """What it leaves for the next one, where it was cut short: where it was, what it had changed, what it said."""
+    """What the agent leaves for the next one if it was cut short: what it was doing, had changed, and said last."""
     cost_usd: float | None = None
     at_least: bool = False
-    """The cost is a lower bound, because the record is not whole."""
+    """The cost is a lower bound, because the record is incomplete."""
     tokens: dict[str, int] | None = None
-    """What all models read and wrote, sub-agents included: `input`, `output`, `cache_read`, `cache_write`."""
+    """Tokens that all models read and wrote, sub-agents included: `input`, `output`, `cache_read`, `cache_write`."""
     model: str = ""
     pays: str = ""
-    """Where the API key comes from that pays; empty for a login, or when nobody said."""
+    """Where the API key that pays comes from; empty for a login, or if unknown."""
     context: float | None = None
-    """The part of the model's context window that was used in the end."""
+    """The part of the model's context window that was used at the end."""
     resets_at: int | None = None
-    """When the usage limit ends, in seconds since 1970; None when that is unknown."""
+    """When the usage limit ends, in seconds since 1970; None if unknown."""
     others: bool = False
-    """Another agent is not at its limit, and can work meanwhile."""
+    """Whether another agent is not at its limit, and can work meanwhile."""
     proposal: Mapping[str, Any] | None = None
-    """Its last call of a tool of `ralph mcp` that says how a task ended, as the stream tells it."""
+    """The agent's last successful call of a `ralph mcp` tool that reports how a task ended, as in the stream."""
     left_over: tuple[str, ...] = ()
     took_s: float = 0.0
 
 
 @dataclass(frozen=True)
 class Commits:
-    """What was committed meanwhile."""
+    """What was committed during an iteration."""
 
     count: int = 0
     added: int = 0
-    """Lines."""
+    """Lines added."""
     removed: int = 0
-    """Lines."""
+    """Lines removed."""
     head: str = ""
-    """The last one."""
+    """The last commit."""
     base: str = ""
-    """The one before the first; empty when there was none."""
+    """The commit before the first new one; empty if there was none."""
 
 
 _SIGNAL = re.compile(
@@ -81,5 +81,5 @@ _TOKEN = re.compile(r"\bralph-\d{8}-\d{6}-[0-9a-f]{12}\b")
 
 
 def without_signals(message: str) -> str:
-    """What the agent said, without its signals and the token that is in them."""
+    """Returns what the agent said without its signals, and with SESSION in place of run tokens."""
     return re.sub(r"[^\S\n]+", " ", _TOKEN.sub("SESSION", _SIGNAL.sub("", message))).strip()

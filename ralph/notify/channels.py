@@ -1,4 +1,4 @@
-"""Channels: files that say which settings a destination needs and what it gets; and notices on their way there."""
+"""Channels: files that say which settings a destination needs and what it gets; and the delivery of notices to them."""
 
 import contextlib
 import os
@@ -21,21 +21,21 @@ from ralph.process.programs import call_program
 from ralph.words import shorten, without_control_codes
 
 _DELIVERY_S = 15.0
-"""Seconds for one notice to one channel: a program has them all, each of two attempts to send it 6 of them."""
+"""Seconds for one notice to one channel: a program gets all of them, each of two HTTP attempts 6 of them."""
 _ADDRESS = re.compile(r"https?://(?:[^\s/@'\"<>]*@)?([^\s/?#'\"<>]+)[^\s'\"<>]*")
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
-"""Slack and Telegram both want these three written so, and no others:
+"""Slack and Telegram both want these three escaped this way, and no others:
 https://docs.slack.dev/messaging/formatting-message-text, https://core.telegram.org/bots/api#html-style"""
 _FILTERS: Mapping[str, Callable[..., str]] = {
     "cut": shorten,
     "cut_bytes": lambda text, most: shorten(text, most // 3),
     **dict.fromkeys(("html", "slack"), lambda text: text.translate(_ENTITIES)),
-    # Text of the same length that cannot end the ``` block around it: backticks at its edges and in rows change.
+    # Text of the same length that cannot end the ``` block around it: backticks at its edges and in rows are replaced.
     "fenced": partial(re.compile(r"`(?=`)|(?<=`)`|^`|`$").sub, "\N{MODIFIER LETTER GRAVE ACCENT}"),
-    # For Discord, outside of a code block: everything is escaped that would be markup.
+    # For Discord, outside of a code block: everything that would be markup is escaped.
     "markdown": partial(re.compile(r"([\\`*_~|<>#\[\]()-])").sub, r"\\\1"),
 }
-"""What the templates of channels may do with a text."""
+"""The filters that channel templates may apply to a text."""
 
 EVENTS = {
     "started": "rocket 🚀",
@@ -47,11 +47,11 @@ EVENTS = {
     "waiting": "hourglass ⌛",
     "test": "robot_face 🤖",
 }
-"""The events that a channel gets unless it lists its own, with an emoji: name and event."""
+"""The events that a channel gets unless it lists its own, each with the name of an emoji and the emoji."""
 
 
 class Notice(NamedTuple):
-    """Something that people should know, free of any markup."""
+    """Something that the user should know, without any markup."""
 
     event: str
     """One of EVENTS, or `alive`: a sign of life."""
@@ -60,7 +60,7 @@ class Notice(NamedTuple):
 
     @property
     def variables(self) -> dict[str, str]:
-        """What the templates of channels may say of it."""
+        """The variables that channel templates can use for this notice."""
         title, body = " ".join(without_control_codes(self.title).split()), without_control_codes(self.body)
         name, _, emoji = EVENTS.get(self.event, "").partition(" ")
         return {
@@ -74,7 +74,7 @@ class Notice(NamedTuple):
 
 
 class Channel(NamedTuple):
-    """One destination: `request` or `command` says how to reach it, the names are RALPH_ settings."""
+    """One destination: `request` or `command` says how to reach it; names in the other fields are RALPH_ settings."""
 
     path: Path
     name: str
@@ -85,28 +85,28 @@ class Channel(NamedTuple):
     help: Mapping[str, str] = {}
     defaults: Mapping[str, str] = {}
     request: Mapping[str, Any] = {}
-    """What `ralph.notify.http.ask` takes, its strings being templates."""
+    """The arguments for `ralph.notify.http.send_request`; strings in it are templates."""
     command: Sequence[str] = ()
-    """A program and its arguments, templates too."""
+    """A program and its arguments, which are templates too."""
     checked: bool = False
-    """The command says by its exit code whether it got through."""
+    """Whether the command's exit code says if the notice got through."""
     events: Sequence[str] = tuple(EVENTS)
-    """The events that it gets."""
+    """The events that the channel gets."""
 
     @property
     def setting_names(self) -> Sequence[str]:
-        """Its settings in the order of the file, the needed ones first."""
+        """The names of its settings in the order of the file, the required ones first."""
         return [*self.needs, *self.optional]
 
     def missing(self, values: Mapping[str, str]) -> Sequence[str]:
-        """What it needs and has not got."""
+        """Returns the required settings that have no value."""
         return [name for name in self.needs if not values.get(name)]
 
 
 def load_channel() -> Mapping[str, Channel]:
-    """Every channel by its name: the built-in ones, and the user's, of which one may replace one of the same name.
+    """Returns all channels by name: the built-in ones, and the user's, which replace built-in ones of the same name.
 
-    None is the project's, which the agent can write.
+    None comes from the project, which the agent can write. Raises RalphError for a malformed file.
     """
     channels = dict[str, Channel]()
     for folder in (files.data_folder("notify"), Path.home() / ".ralph" / "notify"):
@@ -114,13 +114,13 @@ def load_channel() -> Mapping[str, Channel]:
             try:
                 table = tomllib.loads(path.read_text(encoding="utf-8"))
                 channels[path.stem] = Channel(path, path.stem, **table)
-            except (OSError, ValueError, TypeError) as error:  # unreadable, no TOML, or a key that no channel has
+            except (OSError, ValueError, TypeError) as error:  # unreadable, not TOML, or an unknown key
                 raise RalphError(f"{path}: not a channel file: {error}") from error
     return channels
 
 
 def configured_channels(values: Mapping[str, str]) -> Sequence[Channel]:
-    """The channels that have all they need; the others are off."""
+    """Returns the channels that have all required settings; the others are off."""
     return (
         [channel for channel in load_channel().values() if not channel.missing(values)] if any(values.values()) else []
     )
@@ -129,7 +129,7 @@ def configured_channels(values: Mapping[str, str]) -> Sequence[Channel]:
 def deliver_notice(
     channel: Channel, notice: Notice, values: Mapping[str, str], *, timeout_s: float = _DELIVERY_S
 ) -> str:
-    """Sends the notice now; "" or the failure in words, which hold no secret. Raises nothing."""
+    """Sends the notice now, and returns "" or the failure in words, without secrets. Raises nothing."""
     settings = {name: values.get(name) or channel.defaults.get(name, "") for name in channel.setting_names}
     variables = settings | notice.variables
     try:
@@ -137,7 +137,7 @@ def deliver_notice(
             failure = _run(channel, fill_templates(channel.command, variables), timeout_s)
         else:
             failure = _send(fill_templates(channel.request, variables), timeout_s)
-    except Exception as error:  # noqa: BLE001 - whatever a channel file brings about, it never ends a run
+    except Exception as error:  # noqa: BLE001 - whatever a channel file causes must not end a run
         failure = f"{channel.path}: {type(error).__name__}: {error}"
     line = hide_addresses(" ".join(without_control_codes(failure).split()))
     return shorten(_hide_secrets(line, [settings.get(name, "") for name in channel.secret]), 250)
@@ -152,7 +152,10 @@ def _run(channel: Channel, argv: Sequence[str], timeout_s: float) -> str:
 
 
 def _send(request: Mapping[str, Any], timeout_s: float) -> str:
-    """Makes the request, and once more where the trouble may pass: with the network, the server, too many requests."""
+    """Sends the request, and once more if the trouble may pass: network, server, too many requests.
+
+    Returns "" or the failure in words.
+    """
     for pause_s in (timeout_s / 15, 0):
         status, text = http.send_request(**{"method": "POST", **request}, timeout_s=timeout_s * 0.4)
         if 0 < status < 500 and status != 429:
@@ -165,12 +168,12 @@ def _send(request: Mapping[str, Any], timeout_s: float) -> str:
 
 
 def hide_addresses(text: str) -> str:
-    """The text with addresses shown as their host."""
+    """The text with each address cut down to its host."""
     return _ADDRESS.sub(r"\1", text)
 
 
 def _hide_secrets(text: str, secrets: Iterable[str]) -> str:
-    """The text with secrets and parts of secrets as ***, except the hosts of addresses."""
+    """The text with *** for secrets and parts of them longer than 8 characters, except the hosts of addresses."""
     for secret in sorted(secrets, key=len, reverse=True):  # one may be a part of another
         for hidden in (secret, *re.split("[/?&=@#]+", secret.replace(hide_addresses(secret), ""))):
             text = text.replace(hidden, "***") if len(hidden) > 8 else text
@@ -178,7 +181,7 @@ def _hide_secrets(text: str, secrets: Iterable[str]) -> str:
 
 
 def fill_templates(template: Any, variables: Mapping[str, str]) -> Any:
-    """What it is with every string in it rendered, each by itself; what comes out empty in a table is left out."""
+    """Returns the template with each string in it rendered on its own; leaves out table entries that come out empty."""
     if isinstance(template, list):
         return [fill_templates(item, variables) for item in template]
     if isinstance(template, Mapping):
@@ -192,27 +195,27 @@ def fill_templates(template: Any, variables: Mapping[str, str]) -> Any:
 
 
 class Outbox:
-    """Notices on their way in the background: a thread for each channel for which something is there to be sent."""
+    """Sends notices in the background, with a thread for each channel that has something to send."""
 
     def __init__(self, channels: Iterable[Channel], values: Mapping[str, str], complain: Callable[[str], None]) -> None:
         self._values, self._complain, self._lock = values, complain, threading.Lock()
         self._waiting = [(channel, list[Notice]()) for channel in channels]
-        """The first notice of each channel is being sent."""
+        """The queue of each channel; its first notice is being sent."""
 
     @property
     def names(self) -> Sequence[str]:
-        """The channels that hear how a run ends."""
+        """The names of the channels that get a notice when a run is done."""
         return [channel.name for channel, _ in self._waiting if "done" in channel.events]
 
     def send(self, notice: Notice) -> None:
-        """Queues the notice, unless it is there already, for every channel that gets such an event."""
+        """Queues the notice for every channel that gets such an event, unless it is in that queue already."""
         for channel, waiting in self._waiting:
             with self._lock:
                 if notice.event not in channel.events or notice in waiting:
                     continue
                 waiting.append(notice)
                 if len(waiting) == 1:
-                    with contextlib.suppress(RuntimeError):  # no more threads: the end of the run says what is left
+                    with contextlib.suppress(RuntimeError):  # out of threads: the end of the run reports what is left
                         threading.Thread(target=self._deliver_waiting, args=(channel, waiting), daemon=True).start()
 
     def _deliver_waiting(self, channel: Channel, waiting: list[Notice]) -> None:
@@ -226,11 +229,11 @@ class Outbox:
                     return
 
     def has_pending(self) -> bool:
-        """Whether anything is still on its way."""
+        """Whether any notice is still waiting or being sent."""
         return any(waiting for _, waiting in self._waiting)
 
     def close(self) -> None:
-        """Gives up on what is still on its way, and says so."""
+        """Gives up on the notices not sent yet, and reports each."""
         with self._lock:
             for channel, waiting in self._waiting:
                 for notice in waiting:

@@ -15,16 +15,16 @@ def send_request(  # noqa: PLR0913 - what a request is made of
     json: Any = None,
     body: str = "",
 ) -> tuple[int, str]:
-    """The status of the answer, and how the answer begins if it is not a success; 0 and why, when none comes.
+    """Returns the status, and how the answer begins if it is not a success; 0 and the reason if no answer comes.
 
-    A redirect is an answer. The seconds are those to connect, and those of silence: one that comes in drips takes
-    longer.
+    A redirect is an answer. `timeout_s` limits the time to connect, and each silence: an answer that comes in drips
+    may take longer.
     """
-    import requests  # noqa: PLC0415 - 80 ms that only a run that sends pays
+    import requests  # noqa: PLC0415 - 80 ms that only a run that sends should pay
 
     message = b""
     try:
-        is_here = urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1")  # where no proxy leads to
+        is_here = urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1")  # which no proxy can reach
         with requests.request(
             method,
             url,
@@ -43,8 +43,8 @@ def send_request(  # noqa: PLR0913 - what a request is made of
             return answer.status_code, message.decode("utf-8", "replace").strip()
     except requests.Timeout:
         return 0, f"no answer within {timeout_s:g} s"
-    except Exception as error:  # noqa: BLE001 - requests lets through what odd addresses and answers bring about
-        cause: BaseException = error  # the words of requests and urllib3 around the system's own show the address
+    except Exception as error:  # noqa: BLE001 - requests lets through other errors that odd addresses and answers cause
+        cause: BaseException = error  # requests and urllib3 wrap the system's message in one with the address
         while inner := cause.__cause__ or cause.__context__:
             cause = inner
         return 0, getattr(cause, "strerror", None) or str(cause) or type(cause).__name__

@@ -1,4 +1,4 @@
-"""The screen: lines that never block, never end a run, and never drive the terminal; one status line below them."""
+"""The screen: lines that never block, never end a run, and never control the terminal; one status line below them."""
 
 import os
 import sys
@@ -11,60 +11,60 @@ from ralph.screen.text import LINE_LIMIT, can_move_cursor, clip, is_foreground, 
 from ralph.words import without_control_codes
 
 _BYTES_KEPT = 16_000_000
-"""So far a reader may be behind before lines are dropped; whoever reads at all never is."""
+"""Bytes that a slow reader may be behind before lines are dropped; anyone who reads at all stays within it."""
 _TICK_S = 1.0
 _FRAME_S = 0.03
-"""Seconds between two drawings, or writings: what is printed meanwhile wakes nobody."""
+"""Seconds between two writes to the screen: lines that come meanwhile do not wake the thread."""
 _RETRY_S = 0.05
 
 
 class Screen:
-    """Prints from a thread of its own, so that Ctrl+S, a full pipe or a closed one costs lines and nothing else.
+    """Prints from its own thread, so that Ctrl+S, a full pipe or a closed one costs lines and nothing else.
 
-    On a terminal that can do more than print lines a status line is below them, unless the spinner is off.
-    Between two drawings the cursor rests at its beginning, so that erasing needs no counting: whatever a terminal makes
-    of it when it becomes narrower, it is what stands from the cursor on.
+    On a terminal that can do more than print lines, a status line is below them, unless `quiet` is on or `spinner` off.
+    Between two drawings the cursor rests at its beginning, so that erasing needs no counting: however a narrower
+    terminal wraps the status line, it is everything from the cursor on.
     """
 
     def __init__(self, *, quiet: bool, verbose: bool, spinner: bool) -> None:
         self.quiet, self.verbose = quiet, verbose
-        """Whether there is a line per iteration, wait and run alone, or all that the agent says, does and gets."""
+        """Whether to print only a line per iteration, wait and run, or all that the agent says, does and gets."""
         able = can_move_cursor()
         has_colours = able and not os.environ.get("NO_COLOR")
         self._bold, self._dim, self._off = ("\x1b[1m", "\x1b[2m", "\x1b[0m") if has_colours else ("", "", "")
         self.is_live = able and spinner and not quiet
         """Whether there is a status line."""
         self.status: Callable[[int], str] = lambda _width: ""
-        """The status line for so many columns, or several; called by the screen's thread."""
+        """Returns one or more status lines for that many columns; called by the screen's thread."""
         self._drawn = ""
-        self._errors = 1 if self.is_live and os.isatty(2) else 2  # nothing is to be drawn into the status line
+        self._errors = 1 if self.is_live and os.isatty(2) else 2  # stderr would be drawn into the status line
         self._changed = threading.Condition()
         self._waiting: deque[tuple[int, bytearray]] = deque()
-        """What is to be printed where, in this order."""
+        """The file descriptors and bytes still to be printed, in this order."""
         self._bytes = 0
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._print, daemon=True)
 
     def open(self) -> None:
-        """Starts the thread; what came before is printed now."""
+        """Starts the thread, which also prints what was queued before."""
         self._thread.start()
 
     def say_for_agent(self, line: str) -> None:
-        """A line of the agent's."""
+        """Prints a line of the agent's, unless `quiet`."""
         if not self.quiet:
             self._write_line(1, self._cut_long_line(line))
 
     def say(self, line: str) -> None:
-        """A line of ralph's own."""
+        """Prints a line of ralph's own."""
         self._write_line(1, f"{self._bold}{self._wrap_for_terminal(line, 1)}{self._off}")
 
     def remark(self, line: str) -> None:
-        """A line of ralph's own that somebody who wants it quiet can do without."""
+        """Prints a line of ralph's own, unless `quiet`."""
         if not self.quiet:
             self.say(line)
 
     def complain(self, line: str) -> None:
-        """A line on standard error."""
+        """Prints a line on standard error, or on stdout if there is a status line on the same terminal."""
         self._write_line(self._errors, self._wrap_for_terminal(line, 2))
 
     def _wrap_for_terminal(self, line: str, fd: int) -> str:
@@ -87,7 +87,7 @@ class Screen:
             self._changed.notify_all()
 
     def _print(self) -> None:
-        """Prints to the end: lines as they come, and the status line with them and once a second."""
+        """Prints until the screen is closed: lines as they come, and the status line with them and once a second."""
         is_over = False
         tick_s = _TICK_S if self.is_live else None
         while not is_over:
@@ -113,7 +113,7 @@ class Screen:
                 self._closing.wait(_FRAME_S)
 
     def _status(self) -> str:
-        """What is drawn of it: a row a line for certain, even where the terminal counts columns in another way."""
+        """Returns what to draw as status: one row per line, even if the terminal counts columns in another way."""
         if self._closing.is_set() or not is_foreground():
             return ""
         edge = terminal_width() or 80
@@ -125,7 +125,7 @@ class Screen:
         return "\n".join(rows) + f"\x1b[{len(rows) - 1}A" * (len(rows) > 1) + "\r" * bool(rows)
 
     def close(self) -> None:
-        """Waits two seconds at most for what is still to be printed; nothing remains of the status line."""
+        """Waits two seconds at most for what is still to be printed, and removes the status line."""
         with self._changed:
             self._closing.set()
             self._changed.notify_all()

@@ -1,4 +1,4 @@
-"""Text for terminals: how much fits, where it is cut, and that it cannot drive one; and whether there is a terminal."""
+"""Text for terminals: how wide it is, and how it is cut or wrapped to fit; and whether there is a terminal."""
 
 import codecs
 import contextlib
@@ -11,15 +11,15 @@ from functools import lru_cache
 from ralph.words import without_control_codes
 
 LINE_LIMIT = 4_000
-"""Columns of a line that are shown, unless all is wanted; the transcript has it all."""
+"""Columns of a line that are shown, unless everything is wanted; the transcript has the whole line."""
 _NARROWEST = 8
-"""Columns of a row of words, however narrow the terminal is."""
+"""The fewest columns of a row of words, however narrow the terminal is."""
 _EMOJI = "\N{VARIATION SELECTOR-16}"
 _ASCII = dict(zip("·…→▸⎿✓✗−≥", "-.>>-+x->", strict=True))  # noqa: RUF001 - a minus
 
 
 def _in_ascii(error: UnicodeError) -> tuple[str, int]:
-    """What to print for characters that the encoding of stdout lacks, as many columns wide."""
+    """Returns one ASCII character for each character that the encoding of stdout lacks, and where to continue."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return "".join(_ASCII.get(one, "?") for one in error.object[error.start : error.end]), error.end
@@ -30,19 +30,19 @@ codecs.register_error("ascii", _in_ascii)
 
 @lru_cache(1_024)
 def _column_count(letter: str) -> int:
-    """Of one character; terminals disagree on some emoji, and too many is harmless where too few is not."""
+    """The columns of one character. Terminals disagree on some emoji: too many is harmless, too few is not."""
     if unicodedata.category(letter) in ("Mn", "Me", "Cf"):
         return int(letter == _EMOJI)
     return 2 if unicodedata.east_asian_width(letter) in ("W", "F") else 1
 
 
 def display_width(text: str) -> int:
-    """How many columns of a terminal it takes."""
+    """How many columns of a terminal the text takes."""
     return len(text) if text.isascii() else sum(map(_column_count, text))
 
 
 def _count_fitting(text: str, width: int) -> int:
-    """How many of its characters fit into so many columns."""
+    """How many characters of the text fit into `width` columns."""
     for at, letter in enumerate(text):
         width -= _column_count(letter)
         if width < 0:
@@ -51,13 +51,13 @@ def _count_fitting(text: str, width: int) -> int:
 
 
 def clip(text: str, width: int) -> str:
-    """The text as one row: all of it, or as much of its beginning as fits into so many columns, and `…`."""
+    """The text as one row of `width` columns: all of it, or as much of its beginning as fits, and `…`."""
     row = without_control_codes(text.replace("\n", " ").replace("\t", " "))
     return row if display_width(row) <= width else row[: _count_fitting(row, width - 1)] + "…"
 
 
 def wrap(text: str, width: int | None, joint: str = " ") -> Iterator[str]:
-    """Its lines, as rows of so many columns where there is an edge: cut behind a joint, or else at a blank."""
+    """Yields the text's lines, wrapped to `width` columns if given: after a joint, else at a blank, else anywhere."""
     edge = max(width or sys.maxsize, _NARROWEST)
     for line in without_control_codes(text).expandtabs(4).split("\n"):
         at = 0
@@ -72,25 +72,25 @@ def wrap(text: str, width: int | None, joint: str = " ") -> Iterator[str]:
 
 
 def can_move_cursor() -> bool:
-    """Whether what is printed goes to a terminal that can do more than print lines."""
+    """Whether stdout is a terminal that can do more than print lines."""
     return os.isatty(1) and os.environ.get("TERM") not in ("", "dumb", None)
 
 
 def is_attended() -> bool:
-    """Whether somebody sees what is printed."""
+    """Whether stdout or stderr is a terminal, so that somebody sees what is printed."""
     return os.isatty(1) or os.isatty(2)
 
 
 def terminal_width() -> int | None:
-    """The columns of the terminal that is stdout, as they are now; None where it is none."""
+    """The current number of columns of the terminal on stdout; None if stdout is not a terminal."""
     with contextlib.suppress(OSError):
         return os.get_terminal_size(1).columns or 80
     return None
 
 
 def is_foreground() -> bool:
-    """Whether what is typed at the terminal that is stdout comes to this process; a job in the background shares it."""
+    """Whether this process is in the foreground of the terminal on stdout, and not a background job that shares it."""
     try:
         return os.tcgetpgrp(1) == os.getpgrp()
-    except OSError:  # it is not the one that controls this process
+    except OSError:  # not the controlling terminal of this process
         return True

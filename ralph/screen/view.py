@@ -1,4 +1,4 @@
-"""What happens as the user sees it: what the agent says and does, and the status line, one row of a terminal."""
+"""Shows the user what the agent says and does, and keeps what it does now, for the status line."""
 
 import json
 import os
@@ -13,40 +13,40 @@ from ralph.screen.text import clip, terminal_width, wrap
 from ralph.words import WRONG, join_names, one_line, plural, without_control_codes
 
 _PIPED = 160
-"""Columns of a tool call's line where no terminal says how many there are."""
+"""Columns of a tool call's line if stdout is not a terminal."""
 _HANDED = 140
-"""Words that an agent leaves for the next one."""
+"""The most words that an agent's handover to the next one may have."""
 _MARGIN, _INDENT = "  ", "    "
 _TELLING = ("command", "file_path", "notebook_path", "pattern", "description", "query", "url", "path", "skill")
-"""Of a tool's arguments the one that says most, the first that is there."""
+"""The tool arguments that say most; the first one present is shown."""
 _EXPECTED = ("Read", "Edit", "MultiEdit", "Write", "NotebookEdit", "TodoWrite", "Skill")
-"""Tools whose success says nothing that their call does not."""
+"""Tools whose success says nothing that their call did not already say."""
 
 
 class View:
     """Shows one agent after another; `say` prints a line.
 
-    On a terminal words are wrapped and calls cut to its width, unless the `whole` is wanted.
+    On a terminal, words are wrapped and calls cut to its width; with `whole`, everything is shown in full.
     """
 
     def __init__(self, say: Callable[[str], None], *, whole: bool = False) -> None:
         self._say = say
         self._all_lines = whole
-        self._here = os.getcwd() + "/"  # noqa: PTH109 - a string is what is compared
+        self._here = os.getcwd() + "/"  # noqa: PTH109 - it is compared with strings
         self._account = self._shown_account = ""
         self._windows = dict[str, int]()
         self.begin()
 
     def begin(self) -> Stream:
-        """What reads the output of a new agent, to show it."""
+        """Returns the stream that reads the output of a new agent, and shows it here."""
         self._stream = Stream(self.show, self.show_text, self._windows)
         self.doing = "working"
-        """What it does now."""
+        """What the agent does now."""
         self.heard_at = time.monotonic()
         return self._stream
 
     def show(self, event: Event) -> None:
-        """The lines of one event, which the stream has noted; unknown ones have none."""
+        """Prints the lines of one event, which the stream has recorded; an unknown event has none."""
         self.heard_at = time.monotonic()
         kind = event["type"]
         indent = _MARGIN
@@ -55,7 +55,7 @@ class View:
             self._note_model_and_payer(event)
         elif self._account != self._shown_account:
             self._shown_account = self._account
-            if event.get("error") != "authentication_failed":  # else no login pays
+            if event.get("error") != "authentication_failed":  # if that failed, no login pays
                 self._say(indent + self._account)
         if kind in ("assistant", "user"):
             running = next(reversed(self._stream.running.values()), None)
@@ -72,20 +72,20 @@ class View:
             self._say(indent + line)
 
     def show_prompt(self, prompt: str) -> None:
-        """What the agent is asked; shown only where all is."""
+        """Prints the agent's prompt, if everything is to be shown."""
         if self._all_lines:
             for line in _prefix_lines("»", prompt):
                 self._say(_MARGIN + line)
 
     def show_text(self, line: str) -> None:
-        """A line of text."""
+        """Prints a line of the agent's text."""
         self.heard_at = time.monotonic()
         self._say(_MARGIN + line)
 
     def summarize_cut_iteration(self, why: str, changed: Sequence[str] = ()) -> str:
-        """What the agent leaves for the next one where it was cut short: no token, no signal, not `why` alone.
+        """Returns the handover of an agent that was cut short, without tokens or signals; empty if it is only `why`.
 
-        Without the files that are known to have `changed`, those that its tools were asked to write.
+        It names the files that have `changed`, or if none are known, those that the agent's tools were asked to write.
         """
         stream = self._stream
         names = [name.removeprefix(self._here) for name in changed or stream.edited]
@@ -101,7 +101,7 @@ class View:
         )
 
     def _message_lines(self, event: Event, indent: int) -> Iterator[str]:
-        """Speech, a call, or its result: wrapped words, and a row for all else; or the whole."""
+        """Yields text as wrapped lines, and each tool call or result as one row; or everything in full."""
         edge = terminal_width()
         room = edge and edge - indent
         for block in content_blocks(event):
@@ -116,7 +116,7 @@ class View:
                 yield clip(outcome, room or _PIPED)
 
     def _describe_tool_call(self, block: Event) -> str:
-        """`Bash pytest -q`: the tool, and the first line of what it is for; paths are shown from here."""
+        """`Bash pytest -q`: the tool, and the first line of its main argument; paths are from the current folder."""
         given = block.get("input")
         arguments = given if isinstance(given, dict) else {}
         texts = [arguments.get(name) for name in _TELLING] + list(arguments.values())
@@ -148,7 +148,7 @@ class View:
 
 
 def _tool_answer_text(block: Event) -> str:
-    """What a tool has answered."""
+    """The text of a tool's answer."""
     content = block.get("content")
     if isinstance(content, list):
         return "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
@@ -156,7 +156,7 @@ def _tool_answer_text(block: Event) -> str:
 
 
 def _all_lines(block: Event) -> Iterable[str]:
-    """All of a call, of its result, or of a thought."""
+    """Returns all lines of a tool call, of its result, or of a thought."""
     kind = block.get("type")
     if kind == "tool_use":
         return _prefix_lines("▸", f"{block.get('name')} {json.dumps(block.get('input'), ensure_ascii=False)}")
@@ -166,14 +166,14 @@ def _all_lines(block: Event) -> Iterable[str]:
 
 
 def _prefix_lines(sign: str, text: str) -> Iterator[str]:
-    """All lines of a text, the sign before the first."""
+    """Yields all lines of a text, with the sign before the first."""
     for line in text.rstrip("\n").split("\n"):
         yield f"{sign} {line}"
         sign = " "
 
 
 def _tool_outcome(block: Event) -> str:
-    """The result of a call in one line, with ✗ when it failed; empty when it says nothing new."""
+    """The result of a tool call in one line, with ✗ if it failed; empty if it says nothing new."""
     tool = block.get("call", {}).get("name")
     text = re.sub("</?tool_use_error>", "", _tool_answer_text(block))
     lines = [line.strip("= ") for line in text.splitlines() if any(map(str.isalnum, line))] or [""]

@@ -1,4 +1,4 @@
-"""What the agent may not use: rules of one's own, and the names of lists that ship with ralph."""
+"""What the agent may not use: the user's own rules, and named lists that ship with ralph."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -21,21 +21,22 @@ _LISTS = {
         "`uv add`, `uv sync`, `uv run pytest`",
     ),
 }
-"""Commands, each with all that may follow it, and what to do instead: what changes the repository's history, its
-branches, or takes work out of the working tree; other ways to install Python packages, and to run tests, than uv."""
+"""Each list's commands, denied whatever follows them, and what to do instead. `git-write` has what changes the
+repository's history or branches, or takes work out of the working tree; `not-uv` has the ways to install Python
+packages, and to run tests, other than uv."""
 
 
 def parse_deny_list(text: str) -> tuple[str, ...]:
-    """The rules and lists that a setting names. Raises ValueError for a list that is not there."""
+    """Returns the rules and list names in a setting's text. Raises ValueError for a list that does not exist."""
     names = values.names(text)
     for name in names:
-        if re.fullmatch("[a-z]+-[a-z-]+", name) and name not in _LISTS:  # no tool is called so
+        if re.fullmatch("[a-z]+-[a-z-]+", name) and name not in _LISTS:  # no tool has such a name
             raise ValueError(f"{name} is not a list; there are {', '.join(_LISTS)}")
     return names
 
 
 def deny_rules(denied: Sequence[str]) -> Iterator[str]:
-    """All of them as rules for claude, such as `Bash(git push:*)`, in the place of each list its content."""
+    """Yields them as rules for claude, such as `Bash(git push:*)`; a list becomes one rule for each of its commands."""
     for name in denied:
         if name in _LISTS:
             yield from (f"Bash({command}:*)" for command in _LISTS[name][0].split(", "))
@@ -44,5 +45,5 @@ def deny_rules(denied: Sequence[str]) -> Iterator[str]:
 
 
 def describe_denied(denied: Sequence[str]) -> list[str]:
-    """What the prompt says of each: the commands of a list with what to do instead."""
+    """Returns what the prompt says about each: for a list, its commands and what to do instead."""
     return ["{} ({})".format(*_LISTS[name]) if name in _LISTS else f"`{name}`" for name in denied]

@@ -1,4 +1,4 @@
-"""The options of the command line for settings, and what a command line asks for by them."""
+"""The command-line options for settings, and the parser that turns a command line into an `Invocation`."""
 
 import shlex
 from collections.abc import Sequence
@@ -18,22 +18,22 @@ FILE = click.Path(readable=False)
 
 
 class Invocation(NamedTuple):
-    """A command line, taken apart."""
+    """A parsed command line."""
 
     plan: str
     mode: str
-    """Empty where none is named; `all` goes from mode to mode."""
+    """Empty if none is named; `all` goes from mode to mode."""
     given: Sequence[GivenSetting]
     agent_arguments: Sequence[str]
     pace: "Pace | None"
-    """Another one is for who has less time."""
+    """None for the real clock; tests pass a faster one."""
     in_place: bool = False
-    """The plan is a list of requirements, in which each tick is a status too."""
+    """Whether the plan is a list of requirements, in which ralph also updates each task's status."""
     dry_run: bool = False
     quiet: bool = False
     verbose: bool = False
     no_spinner: bool = False
-    """A terminal gets no live last line."""
+    """Whether to leave out the status line on a terminal."""
     as_json: bool = False
 
 
@@ -42,7 +42,7 @@ def _mode_names() -> list[str]:
 
 
 def _complete_word(context: click.Context, argument: click.Parameter, typed: str) -> list[Any]:
-    """What Tab offers: a plan, then a mode."""
+    """Returns what Tab offers: a plan, then a mode."""
     words = context.params["words"]
     if not words:
         return FILE.shell_complete(context, argument, typed)
@@ -50,7 +50,7 @@ def _complete_word(context: click.Context, argument: click.Parameter, typed: str
 
 
 def _option(setting: Setting) -> click.Option:
-    meaning = setting.meaning.removesuffix(f" (with --{setting.needs})")  # which the heading says
+    meaning = setting.meaning.removesuffix(f" (with --{setting.needs})")  # the heading says that
     shown = f"{meaning}  [{setting.default}]" if setting.default else meaning
     if not setting.metavar:
         return click.Option([f"--{setting.name}/--no-{setting.name}"], default=None, help=shown)
@@ -62,10 +62,10 @@ def _option(setting: Setting) -> click.Option:
 
 
 class Verb(click.Command):
-    """A command that shows the options of a run, if it takes them, in groups below its own."""
+    """A command whose help lists its own options first, then the options of a run, if it takes them, in groups."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes a line for each."""
+        """Writes each group of options under its title."""
         groups, title = dict[str, list[tuple[str, str]]](), ""
         for option in self.get_params(ctx):
             title = SUBJECTS.get(option.name or "", title if option.name in _FIELDS else "Options")
@@ -80,14 +80,14 @@ class Verb(click.Command):
 _FIELDS = {setting.field for setting in ON_COMMAND_LINE}
 OF_A_RUN = (
     click.Argument(["words"], nargs=-1, metavar="[PLAN] [MODE] [MAX_ITERATIONS]", shell_complete=_complete_word),
-    click.Option(["--requirements"], type=FILE, hidden=True),  # the plan, as ralph1 has it
+    click.Option(["--requirements"], type=FILE, hidden=True),  # ralph1's option for the plan
     *map(_option, ON_COMMAND_LINE),
 )
-"""Plan, mode and number, and an option for each setting."""
+"""The parameters of a run: plan, mode and maximum number of iterations, and an option for each setting."""
 
 
 def parse_invocation(message: dict[str, Any], rest: Sequence[str], pace: "Pace | None") -> Invocation:
-    """What these words and options ask for; `rest` is for the agent."""
+    """Parses words and options; `rest` is for the agent. Raises RalphError if there are too many words."""
     requirements = message.pop("requirements")
     words = [word for word in (requirements, *message.pop("words")) if word]
     if words[1:2] and words[1].isdecimal():
@@ -98,7 +98,7 @@ def parse_invocation(message: dict[str, Any], rest: Sequence[str], pace: "Pace |
     if number:
         message["max_iterations"] = number
     given = list[GivenSetting]()
-    if requirements and message["strict"] is not False:  # that is what ralph1 does
+    if requirements and message["strict"] is not False:  # as in ralph1
         implied = {"RALPH_STRICT": "true", "RALPH_ON_FAILURE": "restore"}
         given += [GivenSetting(*one, Source.PLAN, "--requirements") for one in implied.items()]
     given += [GivenSetting("RALPH_VALIDATE_EVERY", "5", Source.TEMPLATE, "all")] if mode == "all" else []
@@ -111,7 +111,7 @@ def parse_invocation(message: dict[str, Any], rest: Sequence[str], pace: "Pace |
                 for mode, _, agent in named
             ]
             continue
-        if setting.many:  # a pattern is one word here, whatever is in it
+        if setting.many:  # here each pattern is a single word, blanks included
             text = " ".join(map(shlex.quote, text) if setting.metavar == "GLOB" else text) or None
         if text is not None:
             where = f"--{'no-' * (text is False)}{setting.name}"
@@ -120,7 +120,7 @@ def parse_invocation(message: dict[str, Any], rest: Sequence[str], pace: "Pace |
 
 
 def suggest_command(plan: str, mode: str) -> str:
-    """What was likely meant if the first word is not a plan: a verb, a plan, or a mode before its plan."""
+    """Suggests what was likely meant if the first word is not a plan: a verb, a plan, or a mode before its plan."""
     second = shlex.quote(mode) if mode else ""
     known = {one: f"ralph {second or 'PLAN'} {one}" for one in _mode_names()}
     root: Any = click.get_current_context().find_root().command

@@ -1,4 +1,4 @@
-"""Everything that was given as settings of a run: environment, env files, plan, template."""
+"""Collects the settings given for a run: in the environment, env files, the plan and the template."""
 
 import difflib
 import os
@@ -25,18 +25,18 @@ _DIRECTIVE = re.compile(r"[ ]{0,3}(?!RALPH_(?:DONE|STOP|BLOCKED):)(RALPH_[A-Z0-9
 
 _NAMES = [name.removeprefix("RALPH_") for name in BY_VARIABLE]
 OF_AGENTS = ("RALPH_AGENT", "RALPH_MODEL", "RALPH_EFFORT", "RALPH_REASONING")
-"""What is given as the agent for all, and of no other."""
+"""Settings meant for the agent of all modes; a mode's own agent gets none of them."""
 _NEAR = 0.8
-"""How much a name in the environment has of that of a setting if it is taken for one that is mistyped."""
+"""How similar to a setting's name, from 0 to 1, a RALPH_ name in the environment must be to count as a typo."""
 
 
 def home_settings_path() -> Path:
-    """The user's own env file."""
+    """The path of the user's own env file."""
     return Path.home() / ".ralph.env"
 
 
 def read_env_file(path: Path, source: Source) -> Iterator[GivenSetting]:
-    """The RALPH_ names that an env file sets, and its lines that set nothing at all."""
+    """Yields the RALPH_ names that an env file sets, and a problem for each malformed line or an unreadable file."""
     try:
         text = path.read_text(encoding="utf-8-sig", errors="surrogateescape")
     except FileNotFoundError:
@@ -44,7 +44,7 @@ def read_env_file(path: Path, source: Source) -> Iterator[GivenSetting]:
     except OSError as error:
         yield GivenSetting("", f"{path}: cannot be read: {error.strerror}", source, str(path))
         return
-    from dotenv.parser import parse_stream  # noqa: PLC0415 - 20 ms that a start without env files need not pay
+    from dotenv.parser import parse_stream  # noqa: PLC0415 - 20 ms that a run without env files should not pay
 
     for one in parse_stream(StringIO(text)):
         original = one.original.string
@@ -57,7 +57,7 @@ def read_env_file(path: Path, source: Source) -> Iterator[GivenSetting]:
 
 
 def read_plan_settings(text: bytes, name: str) -> Iterator[GivenSetting]:
-    """The directives of a plan: lines of their own, outside of code fences; a task list in JSON wants to be strict."""
+    """Yields the directives of a plan: lines of their own, outside code fences; a task list in JSON implies strict."""
     if name.endswith(".json"):
         yield GivenSetting("RALPH_STRICT", "true", Source.PLAN, name)
     for line in read_lines_and_fences(text).lines:
@@ -71,7 +71,7 @@ def read_plan_settings(text: bytes, name: str) -> Iterator[GivenSetting]:
 
 
 def read_template_settings(text: str, path: Path) -> Iterator[GivenSetting]:
-    """The directives in a template's leading `{# … #}` comment."""
+    """Yields the directives in a template's leading `{# … #}` comment."""
     comment = prompt.LEADING_COMMENT.match(text)
     lines = text[: comment.end(1)].splitlines() if comment else []
     for number, line in enumerate(lines, 1):
@@ -82,19 +82,19 @@ def read_template_settings(text: str, path: Path) -> Iterator[GivenSetting]:
 
 
 def collect_settings(plan: Path, given: Iterable[GivenSetting] = ()) -> list[GivenSetting]:
-    """All that is given except in templates, which each mode has its own of; `given` is what the command line says."""
+    """Collects all settings except those of templates, which differ by mode; `given` are the command line's."""
     message = [*given, *read_plan_settings(files.read_or_empty(plan), plan.name)]
     for name, text in os.environ.items():
         is_near = name.startswith("RALPH_") and difflib.get_close_matches(name[6:], _NAMES, n=1, cutoff=_NEAR)
-        if name in BY_VARIABLE or is_near or name.startswith(AGENT_OF):  # any other name there is nobody's business
+        if name in BY_VARIABLE or is_near or name.startswith(AGENT_OF):  # all others are ignored
             message.append(GivenSetting(name, text, Source.ENVIRONMENT, "environment"))
     in_files = list(read_env_file(Path(".ralph.env"), Source.PROJECT_FILE))
     in_files += read_env_file(home_settings_path(), Source.HOME_FILE)
-    return [*message, *reversed(in_files)]  # of a name that one of them sets twice the last counts
+    return [*message, *reversed(in_files)]  # reversed: if a file sets a name twice, the last one counts
 
 
 def settings_of_mode(given: Sequence[GivenSetting], mode: str) -> tuple[Settings, Path, str]:
-    """The settings of a mode, and its template: path and text. Raises RalphError with all problems."""
+    """Returns the settings of a mode, and its template's path and text. Raises RalphError with all problems."""
     template, text = Path(), ""
     names = list[str]()
     own = [one for one in given if one.variable == agent_variable_name(mode) and "RALPH_REHEARSAL" not in os.environ]
@@ -111,7 +111,7 @@ def settings_of_mode(given: Sequence[GivenSetting], mode: str) -> tuple[Settings
         given = [*given, GivenSetting("", error.message, Source.TEMPLATE, "")]
     given = [*given, *read_template_settings(text, template)]
     if any(one.variable not in {*BY_VARIABLE, *names} for one in given):
-        from ralph.notify import channels  # noqa: PLC0415 - 20 ms that a start on a finished plan need not pay
+        from ralph.notify import channels  # noqa: PLC0415 - 20 ms that a run of a finished plan should not pay
 
         for channel in channels.load_channel().values():
             names += channel.setting_names
@@ -121,16 +121,19 @@ def settings_of_mode(given: Sequence[GivenSetting], mode: str) -> tuple[Settings
 
 
 def settings_everywhere(plan: Path, given: Iterable[GivenSetting] = (), mode: str = "") -> Settings:
-    """The settings of a mode, whatever the progress file says. Raises RalphError with all problems."""
+    """Returns the settings of a mode, whatever the progress file says. Raises RalphError with all problems.
+
+    Without a mode, or for `all`, they are those of build.
+    """
     return settings_of_mode(collect_settings(plan, given), "build" if mode in ("", "all") else mode)[0]
 
 
 def single_setting(given: Iterable[GivenSetting], *variables: str) -> Settings:
-    """What is given for these settings, whatever is wrong with others."""
+    """Resolves only the settings with these variables, whatever is wrong with others."""
     return resolve_settings([one for one in given if one.variable in variables])
 
 
 def channel_values() -> Mapping[str, str]:
-    """What the channels may know: RALPH_ names of `~/.ralph.env`, and stronger, of the environment."""
+    """Returns the values that channels may use: RALPH_ names of `~/.ralph.env`, overridden by the environment's."""
     values = {one.variable: one.text for one in read_env_file(home_settings_path(), Source.HOME_FILE)}
     return values | {name: text.strip() for name, text in os.environ.items() if name.startswith("RALPH_")}

@@ -1,4 +1,4 @@
-"""The settings: one table, of which options, variables, directives and help are made; and what counts of all said."""
+"""The table of settings, which defines options, variables, directives and help; and which of the given values wins."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -16,7 +16,7 @@ class Source(IntEnum):
     """Where a setting may be given, the strongest first."""
 
     COMMAND_LINE = 1
-    DO_NOT_COMMIT = 2  # that word in a plan forbids, whatever the environment says
+    DO_NOT_COMMIT = 2  # that word in a plan forbids commits, whatever the environment says
     ENVIRONMENT = 3
     PLAN = 4
     PROJECT_FILE = 5  # ./.ralph.env
@@ -26,11 +26,11 @@ class Source(IntEnum):
 
 _ANYWHERE = frozenset(Source)
 PRIVATE = frozenset({Source.COMMAND_LINE, Source.ENVIRONMENT, Source.HOME_FILE})
-"""The others are files of the project, which the agent can write."""
+"""The other sources are files of the project, which the agent can write."""
 _BEFORE_TEMPLATE = _ANYWHERE - {Source.TEMPLATE}
 _OF_TEMPLATES = frozenset({Source.TEMPLATE})
 OF_MODES, AGENT_OF = "MODE=AGENT", "RALPH_AGENT_"
-"""How the agent of a mode is named on the command line, and how the variable begins that has it."""
+"""How the command line names the agent of a mode, and the prefix of the variable that does."""
 _BELONGS = {
     PRIVATE: "belongs on the command line, in the environment or in ~/.ralph.env, where the agent does not write",
     _BEFORE_TEMPLATE: "comes too late in a template",
@@ -41,7 +41,7 @@ _BELONGS = {
 class GivenSetting(NamedTuple):
     """A setting as somebody wrote it; `where` is for messages: `feature.md:12`, `--delay`.
 
-    An empty variable is not a setting: the text says what is wrong there.
+    With an empty variable it is not a setting but a problem, which the text describes.
     """
 
     variable: str
@@ -54,28 +54,28 @@ class Setting(NamedTuple):
     """A row of the table."""
 
     metavar: str
-    """Empty where its option stands alone: `--name` means true then, and `--no-name` false."""
+    """Empty if its option takes no value: `--name` means true then, and `--no-name` false."""
     meaning: str
     default: str = ""
-    """As people write it; empty where nothing is the default."""
+    """As a user would write it; empty if there is no default."""
     parse: Callable[[str], Any] = values.some
-    """From text to value; raises ValueError with what is allowed."""
+    """Turns the text into a value; raises ValueError with what is allowed."""
     alias: str = ""
     """A second name."""
     many: bool = False
-    """It is a list: what a place says of it several times adds up, and the template's is added to the strongest
-    place's."""
+    """Whether it is a list: the values from one source add up, and the template's are added to those of the strongest
+    source."""
     modes_own: bool = False
-    """What a template says of it is of its mode, and stronger than the plan and the env files."""
+    """Whether a template's value applies to its mode, and overrides the plan and the env files."""
     sources: frozenset[Source] = _ANYWHERE
     needs: str = ""
-    """The field without which it does nothing."""
+    """The setting without which it has no effect."""
     field: str = ""
     """Its name in `Settings`."""
 
     @property
     def name(self) -> str:
-        """Its option is this with `--`."""
+        """The name of its option, without `--`."""
         return self.field.replace("_", "-")
 
     @property
@@ -87,12 +87,12 @@ class Setting(NamedTuple):
 def _setting(
     metavar: str, meaning: str, default: str = "", parse: Any = values.some, needs: str = "", **more: Any
 ) -> Any:
-    """A row; to its reader it is of the type that its value has."""
+    """Returns a row of the table, as Any, so that a field can be declared with the type of its value."""
     return Setting(metavar, meaning + f" (with --{needs})" * bool(needs), default, parse, needs=needs, **more)
 
 
 def _word(words: str, meaning: str, default: str = "", **more: Any) -> Any:
-    """One of these words, which are parted by bars."""
+    """Returns a row whose value is one of these words, which are separated by bars."""
     return _setting(words, meaning, default, values.parse_one_of(words), **more)
 
 
@@ -107,9 +107,9 @@ _usd = partial(_setting, "USD", default="unlimited", parse=or_unlimited(values.u
 
 
 class Settings:
-    """What one run works with. Times are seconds, costs US dollars; None means no limit, or the agent's own choice.
+    """The settings of one run. Times are seconds, costs US dollars; None means no limit, or the agent's own choice.
 
-    In the class each stands as its row of the table.
+    On the class itself, each attribute is its row of the table.
     """
 
     max_iterations: int | None = _count("iterations of this run", "unlimited")
@@ -180,11 +180,11 @@ class Settings:
         parse=values.as_group(values.parse_patterns),
         many=True,
     )
-    """Groups of patterns: a file that may change matches one of each group, so none matches an empty group."""
+    """Groups of patterns: a file may change if it matches one of each group, so with an empty group none may."""
     tools: tuple[tuple[str, ...], ...] = _list(
         "the tools that the agent has, such as Read,Grep; none = no tool", parse=values.as_group(values.names)
     )
-    """Groups, too: it has the tools that are in each."""
+    """Groups, too: the agent has the tools that are in every group."""
     deny: tuple[str, ...] = _list(
         "what the agent may not use: WebFetch, Bash(rm:*), the lists git-write and not-uv", parse=denied.parse_deny_list
     )
@@ -222,18 +222,18 @@ class Settings:
 
     def __init__(self, **found: Any) -> None:
         self.given = dict[str, GivenSetting]()
-        """Who set it, for each field that somebody set."""
+        """For each field that somebody set, the given setting that decided its value."""
         self.has_own_agent = False
-        """The mode's agent is not the one for all."""
+        """Whether the mode has its own agent instead of the one for all modes."""
         self.remarks = list[RalphError]()
-        """What is not wrong and deserves a word."""
+        """Warnings: what is not an error but worth telling the user."""
         for one in TABLE:
             default = one.parse(one.default) if one.default else () if one.many else None
             setattr(self, one.field, found.get(one.field, default))
 
     @property
     def next_mode(self) -> str:
-        """The mode that the template names first as what follows; empty where it names none."""
+        """The first mode that the template lists as following, other than `done`; empty if it lists none."""
         return next((mode for mode in self.then if mode != "done"), "")
 
 
@@ -253,28 +253,29 @@ SUBJECTS = {
     "agent": "The agent",
     "prompts": "Files",
 }
-"""What a group of rows is about, by the first of them."""
+"""The subject of each group of rows, by the field of its first row."""
 
 ON_COMMAND_LINE = tuple(one for one in TABLE if Source.COMMAND_LINE in one.sources)
 
 
 def agent_variable_name(mode: str) -> str:
-    """The name in the environment and in env files for the agent of that mode."""
+    """The variable, in the environment and in env files, that sets the agent of that mode."""
     return AGENT_OF + mode.upper().replace("-", "_")
 
 
 def resolve_settings(given: Iterable[GivenSetting], also_known: Sequence[str] = ()) -> Settings:
-    """The settings of this run: of each the strongest source wins, and within one the first that is given.
+    """Returns the settings of this run: for each, the strongest source wins, and within a source the first value.
 
-    Raises RalphError with everything that is wrong: unknown names, malformed values, places that may not set what they
-    set. `also_known` are the names that channels read.
+    Raises RalphError with everything that is wrong: unknown names, malformed values, sources that may not set what
+    they set. `also_known` are names outside the table, such as those that channels read.
     """
     problems, settings = list[RalphError](), Settings()
     for one in _strongest_first(given):
         try:
             _apply_setting(one, settings, also_known)
         except RalphError as problem:
-            is_of_a_mode = one.source is Source.ENVIRONMENT and one.variable.startswith(AGENT_OF)  # of another project
+            # The environment may name a mode of another project.
+            is_of_a_mode = one.source is Source.ENVIRONMENT and one.variable.startswith(AGENT_OF)
             (settings.remarks if is_of_a_mode else problems).append(problem)
     if "git-write" in settings.deny and not settings.strict:
         settings.auto_commit, settings.given["auto_commit"] = False, settings.given["deny"]
@@ -285,7 +286,7 @@ def resolve_settings(given: Iterable[GivenSetting], also_known: Sequence[str] = 
 
 
 def _ineffective_settings(settings: Settings) -> list[RalphError]:
-    """What the command line says and lacks another setting that it needs; what other places say so is a remark."""
+    """Returns a problem for settings on the command line that need another setting; other sources' become remarks."""
     has = {"strict": settings.strict, "jobs": "jobs" in settings.given}
     idle = defaultdict[tuple[bool, str], list[str]](list)
     for setting in TABLE:
@@ -303,7 +304,7 @@ def _ineffective_settings(settings: Settings) -> list[RalphError]:
 
 
 def _strongest_first(given: Iterable[GivenSetting]) -> Iterable[GivenSetting]:
-    """What each place says of a setting, the strongest first; a list that is there in several lines is one."""
+    """Returns one entry for each variable and source, the strongest first; several lines of a list become one."""
     message = dict[tuple[str, Source], GivenSetting]()
     for one in sorted(given, key=lambda one: one.source):
         key = one.variable or one.text, one.source
@@ -314,7 +315,7 @@ def _strongest_first(given: Iterable[GivenSetting]) -> Iterable[GivenSetting]:
 
 
 def _apply_setting(one: GivenSetting, settings: Settings, also_known: Sequence[str]) -> None:
-    """Sets it, unless a stronger place did. Raises RalphError where its name, its place or its text is wrong."""
+    """Applies a given setting, unless a stronger source did. Raises RalphError if its name, source or text is wrong."""
     if not one.variable:
         raise RalphError(one.text)
     setting, text = BY_VARIABLE.get(one.variable), one.text.strip()

@@ -1,4 +1,4 @@
-"""What a setting's text means. Each of these raises ValueError with what is allowed."""
+"""Parsers from a setting's text to its value. Each raises ValueError with what is allowed."""
 
 import os
 import re
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def or_unlimited(read: Callable[[str], T]) -> Callable[[str], T | None]:
-    """The reader that takes "off" and "unlimited" for None."""
+    """Returns a parser that reads "off" and "unlimited" as None, and all else with `read`."""
 
     def parse(text: str) -> T | None:
         try:
@@ -23,7 +23,7 @@ def or_unlimited(read: Callable[[str], T]) -> Callable[[str], T | None]:
 
 
 def parse_matching(form: str, meaning: Callable[[re.Match[str]], T | None], allowed: str) -> Callable[[str], T]:
-    """What a text of this form means; one that means nothing, not even zero, is refused too."""
+    """Returns a parser for texts that match `form`; it also rejects those for which `meaning` returns None."""
 
     def parse(text: str) -> T:
         found = re.fullmatch(form, text, re.ASCII | re.IGNORECASE)
@@ -36,7 +36,7 @@ def parse_matching(form: str, meaning: Callable[[re.Match[str]], T | None], allo
 
 
 def parse_one_of(words: str) -> Callable[[str], str]:
-    """Reads one of these words, which are parted by bars; `med` is ralph1's for medium."""
+    """Returns a parser for one of these words, which are separated by bars; `med` is ralph1's word for medium."""
     form = words.replace("medium", "medium|med")
     return parse_matching(form, lambda found: re.sub("^med$", "medium", found[0].lower()), words.replace("|", " or "))
 
@@ -47,7 +47,7 @@ def _seconds(found: re.Match[str]) -> float:
 
 
 _DURATION = r"(?=.)(?:(\d{1,6})h)?(?:(\d{1,8})m)?(?:(\d{1,9}(?:\.\d{1,6})?)s)?|(\d{1,9}(?:\.\d{1,6})?)"
-"""A number without a unit is seconds, but only alone: `1h30` is half an hour to people."""
+"""A number without a unit is seconds, but only on its own: people read the 30 in `1h30` as minutes."""
 
 
 def _expand_home(found: re.Match[str]) -> Path:
@@ -56,7 +56,7 @@ def _expand_home(found: re.Match[str]) -> Path:
 
 _PATTERN = r"(?!/|(?:.*/)?\.\.(?:/|$))(?:\./)?(.+)"
 _NAME = r"(?:[^\s,()]|\((?:[^()]|\([^()]*\))*\))+"
-"""Of a tool, with what it is limited to: in parentheses nothing separates."""
+"""A tool's name and what it is limited to, in parentheses, where commas and blanks do not separate names."""
 some = parse_matching(r"(?s:.+)", lambda found: found[0], "something")
 count = parse_matching(r"\d{1,9}", lambda found: int(found[0]) or None, "a whole number from 1")
 duration = parse_matching(_DURATION, _seconds, "a time such as 2s, 90m, 4h or 1h30m")
@@ -76,11 +76,11 @@ _pattern = parse_matching(_PATTERN, lambda found: found[1], "a pattern of files 
 names = parse_matching(
     rf"{_NAME}(?:[\s,]+{_NAME})*", lambda found: tuple(re.findall(_NAME, found[0])), "names such as Read, Bash(ls:*)"
 )
-"""Parted by commas and blanks."""
+"""Separated by commas and blanks."""
 
 
 def parse_folder(text: str) -> Path:
-    """The path of a folder that is there."""
+    """Returns the path of an existing folder."""
     found = path(text)
     if not found.is_dir():
         raise ValueError("is not a folder")
@@ -88,17 +88,17 @@ def parse_folder(text: str) -> Path:
 
 
 def parse_words(text: str) -> tuple[str, ...]:
-    """The words, as a shell parts them."""
+    """Returns the words, split as a shell does."""
     return tuple(shlex.split(some(text)))
 
 
 def parse_patterns(text: str) -> tuple[str, ...]:
-    """The patterns, parted as a shell parts words."""
+    """Returns the patterns, split as a shell splits words."""
     return tuple(map(_pattern, parse_words(text)))
 
 
 def as_group(read: Callable[[str], tuple[str, ...]]) -> Callable[[str], tuple[tuple[str, ...]]]:
-    """The patterns as one group, which is empty for "none"."""
+    """Returns a parser that makes what `read` returns into one group, which is empty if it contains "none"."""
 
     def parse(text: str) -> tuple[tuple[str, ...]]:
         found = read(text)
