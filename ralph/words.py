@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 WRONG = 200
 """Characters of what went wrong, where it is in a line among others."""
-_COLOURS = re.compile("\r|\x1b\\[[\\d;:]*[mK]")
+_COLOR_CODES = re.compile("\r|\x1b\\[[\\d;:]*[mK]")
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def without_control_codes(text: str) -> str:
-    """The text without colours, and with all visible that could steer a terminal or cannot be sent."""
-    return _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", _COLOURS.sub("", text))
+    """The text without colors, and with all visible that could steer a terminal or cannot be sent."""
+    return _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", _COLOR_CODES.sub("", text))
 
 
 def format_duration(seconds: float) -> str:

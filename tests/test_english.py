@@ -43,6 +43,7 @@ AVOIDED = {
     r"(?<!--)(?<!success )criteri(?:on|a)": "check",
     r"phases?": "mode",
     r"(?:a|the|every|another) person|persons": "you (in documents), the user (in code)",
+    r"\w*(?:colour|behaviour|favour|neighbour)\w*|cancell(?:ed|ing)|grey|whilst|licence": "the American spelling",
 }
 PATTERNS = {
     re.compile(rf"\b(?:{pattern})\b".replace(" ", r"\s"), re.IGNORECASE): better for pattern, better in AVOIDED.items()

@@ -63,6 +63,6 @@ class Tmux:
 
 
 def lines_only(text: str) -> str:
-    """What was written to a terminal without the live area, its erasing and colours: the lines that stay."""
+    """What was written to a terminal without the live area, its erasing and colors: the lines that stay."""
     area = r"(\x1b\[2m)?\x1b\[\?7l.*?\x1b\[\?7h(\x1b\[0m)?"
     return re.sub(rf"{area}(\r?\n(?={area}))?|\x1b\[[0-9]*[mJA]|\r", "", text)

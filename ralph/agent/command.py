@@ -16,7 +16,7 @@ from ralph.settings.table import Settings, Source
 
 _MEANS = {"limit": Outcome.LIMIT, "passing": Outcome.TROUBLE, "person": Outcome.HOPELESS}
 _COSTS = ("max_cost", "max_iteration_cost", "max_total_cost")
-_TOLD = ("model", "effort", "max_turns", "max_context", "tools", "deny", "mcp", *_COSTS)
+_NEED_FLAG = ("model", "effort", "max_turns", "max_context", "tools", "deny", "mcp", *_COSTS)
 """Settings that an agent supports if it has a flag of the same name; for those of _COSTS that flag is max_cost, since
 an agent without it may not report its cost."""
 _OURS = Path(__file__).parent.parent / "agents"
@@ -41,7 +41,7 @@ class Rule(NamedTuple):
 
 
 class Agent(NamedTuple):
-    """An agent; lists are words of its command line, in which {} stands for the value."""
+    """An agent; lists are words of its command line, in which {} is replaced by the value."""
 
     name: str
     command: Sequence[str]
@@ -129,7 +129,7 @@ class Agent(NamedTuple):
         return None
 
 
-def check_there(agents: Sequence[Agent], settings: Settings) -> None:
+def check_installed(agents: Sequence[Agent], settings: Settings) -> None:
     """Raises RalphError with cause and remedy if an agent's program is not found.
 
     With `--wrap`, checks only the sandbox's program, since ralph cannot look inside the sandbox.
@@ -159,7 +159,7 @@ def choose_agents(settings: Settings, arguments: Sequence[str] = ()) -> list[Age
     agents += [other._replace(flags={**other.flags, **for_first}, no_effort={}) for other in others]
     problems: list[RalphError] = []
     for agent in agents:
-        for name in _TOLD:
+        for name in _NEED_FLAG:
             given, flag = settings.given.get(name), "max_cost" if name in _COSTS else name
             if given and flag not in agent.flags and getattr(settings, name) not in (None, False):
                 cannot = RalphError(

@@ -62,9 +62,9 @@ class Stream:
         """Whether the agent's result has come, and nothing has woken the agent since."""
         self.so_far = Turn()
         """What is known of the turn so far."""
-        self.retries = False
+        self.is_retrying = False
         """Whether the agent has repeated a request and nothing else has come since."""
-        self.is_over = False
+        self.ended_by_ralph = False
         """Whether ralph has ended the agent: of what a real agent still prints, only the cost counts."""
         self.edited = dict[str, None]()
         """The files that its tools were asked to write."""
@@ -137,7 +137,7 @@ class Stream:
 
     def _take_event(self, event: Event) -> None:
         turn = self.so_far
-        self.retries = event.get("subtype") == "api_retry"
+        self.is_retrying = event.get("subtype") == "api_retry"
         if event["type"] in ("assistant", "user"):  # the call that it began has run, or is in `running`
             self.has_result = self._calls_a_tool = False
         for block in content_blocks(event):
@@ -162,7 +162,7 @@ class Stream:
                 turn.resets_at = int(info.get("resetsAt") or 0) if status == "rejected" else None
             case {"type": "result"}:
                 self.has_result = True
-                self._result = self._result if self.is_over else event
+                self._result = self._result if self.ended_by_ralph else event
                 self._add_usage(event)
 
     def _track_tool(self, block: Event) -> None:
@@ -171,7 +171,7 @@ class Stream:
             self.running[call] = block
             if block.get("name") != "Read" and (path := (block.get("input") or {}).get("file_path")):
                 self.edited[str(path)] = None
-        elif block.get("type") == "tool_result" and call in self.running and not self.is_over:
+        elif block.get("type") == "tool_result" and call in self.running and not self.ended_by_ralph:
             block["call"] = called = self.running.pop(call)
             if _PROPOSAL in str(called.get("name")) and not block.get("is_error"):
                 self.so_far.proposal = called

@@ -51,7 +51,7 @@ class Turn:
     """The part of the model's context window that was used at the end."""
     resets_at: int | None = None
     """When the usage limit ends, in seconds since 1970; None if unknown."""
-    others: bool = False
+    another_is_free: bool = False
     """Whether another agent is not at its limit, and can work meanwhile."""
     proposal: Mapping[str, Any] | None = None
     """The agent's last successful call of a `ralph mcp` tool that reports how a task ended, as in the stream."""

@@ -12,7 +12,7 @@ from dotenv import set_key, unset_key
 
 from ralph import files
 from ralph.errors import RalphError
-from ralph.notify.channels import Channel, Notice, deliver_notice, load_channel
+from ralph.notify.channels import Channel, Notice, deliver_notice, load_channels
 from ralph.settings import sources
 from ralph.settings.table import TABLE, Source
 from ralph.settings.values import truth
@@ -38,14 +38,14 @@ def set_auto_commit(choice: str) -> None:
     """Settings for all projects, kept in ~/.ralph.env: `ralph config commit on|off|status`."""
     if choice != "status":
         save_settings({"RALPH_AUTO_COMMIT": str(truth(choice)).lower()})
-    counts = sources.single_setting(sources.collect_settings(Path()), "RALPH_AUTO_COMMIT")
+    counts = sources.resolve_only(sources.collect_settings(Path()), "RALPH_AUTO_COMMIT")
     where = counts.given["auto_commit"].where if counts.given else "default"
     click.echo(f"auto-commit is {'on' if counts.auto_commit else 'off'} ({where})")
 
 
 def set_up_or_test_channels(what: str) -> int:
     """Channels that tell people how it goes: `setup` asks for their settings, `test` tries them; the exit code."""
-    channels = load_channel()
+    channels = load_channels()
     if what == "test":
         return _send_test_notices(channels.values())
     if not os.isatty(0):

@@ -57,7 +57,9 @@ class _Doctor:
 
     def check_settings(self) -> Iterator[_Check]:
         """What is set, and where; what ends a run. Raises RalphError with all that is wrong."""
-        self.settings = settings = sources.settings_everywhere(Path(self.asked.plan), self.asked.given, self.asked.mode)
+        self.settings = settings = sources.collect_settings_of_mode(
+            Path(self.asked.plan), self.asked.given, self.asked.mode
+        )
         self.agents = agent.choose_agents(settings, self.asked.agent_arguments)
         for setting in ON_COMMAND_LINE:
             if one := settings.given.get(setting.field):
@@ -96,7 +98,7 @@ class _Doctor:
 
     def check_agent(self) -> Iterator[_Check]:
         """Whether each is found, and who pays, by its own word. Raises RalphError where one is not found."""
-        agent.check_there(self.agents, self.settings)
+        agent.check_installed(self.agents, self.settings)
         for one in self.agents:
             place, about = shutil.which(one.command[0]), one.doctor
             if not place or not about or self.settings.wrap:
@@ -211,7 +213,7 @@ def _checks(asked: Invocation) -> Iterator[_Check]:
 
 
 _MARKS = {"ok": ("ok  ", "✓", "32"), "warning": ("warn", "!", "33"), "bad": ("BAD ", "✗", "31")}
-"""From the best to the worst: a word, and on a terminal a sign and its colour."""
+"""From the best to the worst: a word, and on a terminal a sign and its color."""
 
 
 def doctor(asked: Invocation) -> int:
@@ -236,10 +238,10 @@ def doctor(asked: Invocation) -> int:
 
 def _print(check: _Check) -> None:
     """Its rows, and below them the remedy; a command stands on a line of its own, to be copied."""
-    mark, sign, colour = _MARKS[check.level]
+    mark, sign, color = _MARKS[check.level]
     remedy, _, command = check.fix.partition("\n")
     if can_move_cursor():
-        mark = sign if os.environ.get("NO_COLOR") else f"\x1b[{colour}m{sign}\x1b[0m"
+        mark = sign if os.environ.get("NO_COLOR") else f"\x1b[{color}m{sign}\x1b[0m"
     indent = " " * (len(sign if can_move_cursor() else mark) + 13)
     edge = terminal_width()
     room = edge and edge - len(indent)

@@ -166,7 +166,7 @@ class Tools:
 
     def increment_retry(self, task_id: str, reason: str = "") -> Answer:
         """Says that an attempt at this task failed, and why; after too many it is blocked."""
-        most = sources.settings_everywhere(self._plan.path).max_tries
+        most = sources.collect_settings_of_mode(self._plan.path).max_tries
         self._find(task_id)
         return self._edit_task(task_id, lambda text: edits.with_failure(text, task_id, reason, most))
 
@@ -190,7 +190,7 @@ class Tools:
 
     def _red_checks(self, task: Task) -> list[str]:
         """Why its checks do not hold, each with the end of its output."""
-        settings = sources.settings_everywhere(self._plan.path)
+        settings = sources.collect_settings_of_mode(self._plan.path)
 
         def run(command: str) -> CheckResult:
             done = call_program(["sh", "-c", f"exec 2>&1\n{command}"], timeout_s=settings.verify_timeout or math.inf)

@@ -63,7 +63,7 @@ def find_plan(word: str | None, progress_file: str | None = None) -> Plan:
     if not files.is_file(usual):
         usual = Path(word).parent / usual
     path = next(filter(files.is_file, (Path(word), Path(f"{word}.md"), Path(f"{word}.json"))), Path(word))
-    message = sources.single_setting(sources.collect_settings(path), "RALPH_PROGRESS_FILE").progress_file
+    message = sources.resolve_only(sources.collect_settings(path), "RALPH_PROGRESS_FILE").progress_file
     progress_path = Path(progress_file or message or usual)
     if path.name.endswith(_SUFFIX):
         progress_path = path
@@ -166,7 +166,7 @@ def _status_between_runs(
         return PlanStatus("new", "there is no progress file yet", f"run `ralph {plan.path} plan`")
     settings = Settings()
     with contextlib.suppress(RalphError):  # what is wrong with them, a start says
-        settings = sources.settings_everywhere(plan.path)
+        settings = sources.collect_settings_of_mode(plan.path)
     stop = stop_reason(now, Tally(), settings)
     if now.done and (begun or not stop):
         return PlanStatus("unchecked", "the next run checks RALPH_DONE")

@@ -101,7 +101,7 @@ def find_start(asked: Invocation) -> PreparedStart:
 
 
 def _progress_path(name: str, given: Sequence[GivenSetting]) -> Path:
-    return sources.single_setting(given, "RALPH_PROGRESS_FILE").progress_file or Path(f"{name}_PROGRESS.md")
+    return sources.resolve_only(given, "RALPH_PROGRESS_FILE").progress_file or Path(f"{name}_PROGRESS.md")
 
 
 def _is_plan_restored(asked: Invocation) -> bool:

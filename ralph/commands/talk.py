@@ -93,7 +93,7 @@ def _converse(start: PreparedStart, state: State) -> str:
     agent, *_ = start.agents
     if not agent.talk:
         raise RalphError(f"the agent {agent.name} cannot be talked to", fix="see --agent")
-    command.check_there([agent], start.settings)
+    command.check_installed([agent], start.settings)
     prompt = start.load_prompt().render(
         {"ITERATION": journal.count_iterations(state.journal) + 1, "MEMORY": prompt_memory(state)}
     )

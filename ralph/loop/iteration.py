@@ -52,7 +52,7 @@ def run_agent_once(run: Run) -> Iteration:
         )  # all is known that a death needs
         messages = NewMessages(run.file.path, run.current.text_before)
         turn = _run_agent(run, transcript, prompt, messages)
-    turn.others = any(one is not run.pool.current for one in run.pool.free_agents())
+    turn.another_is_free = any(one is not run.pool.current for one in run.pool.free_agents())
     watched.blocked = watched.blocked or run.git_settings.block_reason
     after = run.read_progress()
     if lost := messages.find_lost(run.file.text):
@@ -136,7 +136,7 @@ def _run_agent(run: Run, transcript: Path, prompt: str, messages: NewMessages) -
         messages.look()
         works = not stream.has_result
         result_at = math.inf if works else min(result_at, took_s)
-        retries_at = min(retries_at, took_s) if stream.retries else math.inf
+        retries_at = min(retries_at, took_s) if stream.is_retrying else math.inf
         reached = {
             Outcome.INTERRUPTED: signals.interrupted() is not None,
             Outcome.OK: took_s - result_at > pace.after_result_s,
@@ -150,8 +150,8 @@ def _run_agent(run: Run, transcript: Path, prompt: str, messages: NewMessages) -
         cut = next((outcome for outcome, is_reached in reached.items() if is_reached), None)
         if cut is Outcome.INTERRUPTED:
             run.console.announce_end("the agent")
-        stream.is_over = cut is not None
-        return stream.is_over
+        stream.ended_by_ralph = cut is not None
+        return stream.ended_by_ralph
 
     budget = budget_usd(run.file.last, run.tally, settings)
     given = transcript.with_suffix(".prompt.md")

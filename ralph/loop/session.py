@@ -7,7 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 from ralph import files
-from ralph.agent.command import check_there
+from ralph.agent.command import check_installed
 from ralph.errors import RalphError
 from ralph.loop.loop import loop
 from ralph.loop.modes import enter_mode, leave_mode
@@ -71,7 +71,7 @@ def run_session(start: PreparedStart, file: ProgressFile, state: State, held_loc
 def check_can_begin(run: Run) -> None:
     """Raises RalphError where no iteration could begin: before a run uses up what it found."""
     for start in (run.start, *run.start.with_own_agents()):
-        check_there(start.agents, start.settings)
+        check_installed(start.agents, start.settings)
         run.print_setting_remarks(start.settings)
     run.start.load_prompt()
     run.state.make_room()

@@ -103,7 +103,7 @@ class Channel(NamedTuple):
         return [name for name in self.needs if not values.get(name)]
 
 
-def load_channel() -> Mapping[str, Channel]:
+def load_channels() -> Mapping[str, Channel]:
     """Returns all channels by name: the built-in ones, and the user's, which replace built-in ones of the same name.
 
     None comes from the project, which the agent can write. Raises RalphError for a malformed file.
@@ -122,7 +122,7 @@ def load_channel() -> Mapping[str, Channel]:
 def configured_channels(values: Mapping[str, str]) -> Sequence[Channel]:
     """Returns the channels that have all required settings; the others are off."""
     return (
-        [channel for channel in load_channel().values() if not channel.missing(values)] if any(values.values()) else []
+        [channel for channel in load_channels().values() if not channel.missing(values)] if any(values.values()) else []
     )
 
 

@@ -90,7 +90,7 @@ def judge_iteration(iteration: Iteration, tally: Tally, settings: Settings) -> I
     after = iteration.after
     missing = vanished_tasks(iteration.before, after)
     moved = iteration.has_list_progress or bool(iteration.changed)
-    again = outcome is Outcome.LIMIT and (settings.wait or iteration.turn.others)
+    again = outcome is Outcome.LIMIT and (settings.wait or iteration.turn.another_is_free)
     if outcome is Outcome.TROUBLE:
         again = moved or tally.waits_for is not outcome or tally.repeats < _TROUBLE_PAUSES
     if settings.once and iteration.changed:

@@ -30,8 +30,8 @@ class Screen:
         self.quiet, self.verbose = quiet, verbose
         """Whether to print only a line per iteration, wait and run, or all that the agent says, does and gets."""
         able = can_move_cursor()
-        has_colours = able and not os.environ.get("NO_COLOR")
-        self._bold, self._dim, self._off = ("\x1b[1m", "\x1b[2m", "\x1b[0m") if has_colours else ("", "", "")
+        has_colors = able and not os.environ.get("NO_COLOR")
+        self._bold, self._dim, self._off = ("\x1b[1m", "\x1b[2m", "\x1b[0m") if has_colors else ("", "", "")
         self.is_live = able and spinner and not quiet
         """Whether there is a status line."""
         self.status: Callable[[int], str] = lambda _width: ""

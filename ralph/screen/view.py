@@ -12,14 +12,14 @@ from ralph.agent.turn import without_signals
 from ralph.screen.text import clip, terminal_width, wrap
 from ralph.words import WRONG, join_names, one_line, plural, without_control_codes
 
-_PIPED = 160
+_PIPED_COLUMNS = 160
 """Columns of a tool call's line if stdout is not a terminal."""
-_HANDED = 140
+_HANDOVER_WORDS = 140
 """The most words that an agent's handover to the next one may have."""
 _MARGIN, _INDENT = "  ", "    "
-_TELLING = ("command", "file_path", "notebook_path", "pattern", "description", "query", "url", "path", "skill")
+_MAIN_ARGUMENTS = ("command", "file_path", "notebook_path", "pattern", "description", "query", "url", "path", "skill")
 """The tool arguments that say most; the first one present is shown."""
-_EXPECTED = ("Read", "Edit", "MultiEdit", "Write", "NotebookEdit", "TodoWrite", "Skill")
+_SILENT_TOOLS = ("Read", "Edit", "MultiEdit", "Write", "NotebookEdit", "TodoWrite", "Skill")
 """Tools whose success says nothing that their call did not already say."""
 
 
@@ -31,7 +31,7 @@ class View:
 
     def __init__(self, say: Callable[[str], None], *, whole: bool = False) -> None:
         self._say = say
-        self._all_lines = whole
+        self._shows_all = whole
         self._here = os.getcwd() + "/"  # noqa: PTH109 - it is compared with strings
         self._account = self._shown_account = ""
         self._windows = dict[str, int]()
@@ -73,7 +73,7 @@ class View:
 
     def show_prompt(self, prompt: str) -> None:
         """Prints the agent's prompt, if everything is to be shown."""
-        if self._all_lines:
+        if self._shows_all:
             for line in _prefix_lines("»", prompt):
                 self._say(_MARGIN + line)
 
@@ -97,7 +97,9 @@ class View:
         new = {what: without_signals(without_control_codes(text)) for what, text in left.items() if text not in why}
         phrases = [f"{what}: {one_line(text, 400)}" for what, text in new.items()]
         return (
-            " ".join("; ".join([one_line(without_signals(why), WRONG), *phrases]).split()[:_HANDED]) if phrases else ""
+            " ".join("; ".join([one_line(without_signals(why), WRONG), *phrases]).split()[:_HANDOVER_WORDS])
+            if phrases
+            else ""
         )
 
     def _message_lines(self, event: Event, indent: int) -> Iterator[str]:
@@ -107,19 +109,19 @@ class View:
         for block in content_blocks(event):
             kind, text = block.get("type"), str(block.get("text", "")).rstrip("\n")
             if kind == "text" and event["type"] == "assistant":
-                yield from wrap(text, None if self._all_lines else room)
-            elif self._all_lines:
+                yield from wrap(text, None if self._shows_all else room)
+            elif self._shows_all:
                 yield from _all_lines(block)
             elif kind == "tool_use":
-                yield clip("▸ " + self._describe_tool_call(block), room or _PIPED)
+                yield clip("▸ " + self._describe_tool_call(block), room or _PIPED_COLUMNS)
             elif kind == "tool_result" and (outcome := _tool_outcome(block)):
-                yield clip(outcome, room or _PIPED)
+                yield clip(outcome, room or _PIPED_COLUMNS)
 
     def _describe_tool_call(self, block: Event) -> str:
         """`Bash pytest -q`: the tool, and the first line of its main argument; paths are from the current folder."""
         given = block.get("input")
         arguments = given if isinstance(given, dict) else {}
-        texts = [arguments.get(name) for name in _TELLING] + list(arguments.values())
+        texts = [arguments.get(name) for name in _MAIN_ARGUMENTS] + list(arguments.values())
         telling = next((text for text in texts if isinstance(text, str)), "").removeprefix(self._here)
         first, _, more = telling.strip().partition("\n")
         return f"{block.get('name')} {first}".rstrip() + " …" * bool(more)
@@ -179,7 +181,7 @@ def _tool_outcome(block: Event) -> str:
     lines = [line.strip("= ") for line in text.splitlines() if any(map(str.isalnum, line))] or [""]
     if block.get("is_error"):
         return f"✗ {lines[0]}" + f": {lines[-1]}" * (len(lines) > 1)
-    if tool in _EXPECTED or not lines[0]:
+    if tool in _SILENT_TOOLS or not lines[0]:
         return ""
     more = f" … +{plural(len(lines) - 1, 'line')}" * (len(lines) > 1)
     return f"⎿ {lines[-1 if tool == 'Bash' else 0]}{more}"

@@ -102,7 +102,7 @@ def settings_of_mode(given: Sequence[GivenSetting], mode: str) -> tuple[Settings
         given = [one for one in given if one not in own and one.variable not in OF_AGENTS]
         given += [one._replace(variable="RALPH_AGENT", where=f"{one.where}: {one.variable}") for one in own]
     try:
-        known = single_setting(given, "RALPH_PROMPTS", "RALPH_STRICT")
+        known = resolve_only(given, "RALPH_PROMPTS", "RALPH_STRICT")
         places = prompt.template_folders(known.prompts)
         names += map(agent_variable_name, prompt.available_modes(places))
         name = "task" if known.strict and mode == "build" else mode
@@ -113,14 +113,14 @@ def settings_of_mode(given: Sequence[GivenSetting], mode: str) -> tuple[Settings
     if any(one.variable not in {*BY_VARIABLE, *names} for one in given):
         from ralph.notify import channels  # noqa: PLC0415 - 20 ms that a run of a finished plan should not pay
 
-        for channel in channels.load_channel().values():
+        for channel in channels.load_channels().values():
             names += channel.setting_names
     settings = resolve_settings(given, names)
     settings.has_own_agent = bool(own)
     return settings, template, text
 
 
-def settings_everywhere(plan: Path, given: Iterable[GivenSetting] = (), mode: str = "") -> Settings:
+def collect_settings_of_mode(plan: Path, given: Iterable[GivenSetting] = (), mode: str = "") -> Settings:
     """Returns the settings of a mode, whatever the progress file says. Raises RalphError with all problems.
 
     Without a mode, or for `all`, they are those of build.
@@ -128,7 +128,7 @@ def settings_everywhere(plan: Path, given: Iterable[GivenSetting] = (), mode: st
     return settings_of_mode(collect_settings(plan, given), "build" if mode in ("", "all") else mode)[0]
 
 
-def single_setting(given: Iterable[GivenSetting], *variables: str) -> Settings:
+def resolve_only(given: Iterable[GivenSetting], *variables: str) -> Settings:
     """Resolves only the settings with these variables, whatever is wrong with others."""
     return resolve_settings([one for one in given if one.variable in variables])
 

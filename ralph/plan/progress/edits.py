@@ -15,7 +15,7 @@ from ralph.words import shorten
 
 _NOISE = re.compile(
     r"^[^\n]*\r(?=[^\r\n])"  # what was printed over: progress bars go back to the start of their line
-    "|(?:\x1b\\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, movements of the cursor
+    "|(?:\x1b\\[|\x9b)[0-?]*[ -/]*[@-~]"  # colors, movements of the cursor
     "|(?:\x1b[]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\\\|\x9c)?"  # titles, links, pictures
     "|\x1b[ -/]*[0-~]"
     "|[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]",  # other controls, except tab and newline
