@@ -121,9 +121,8 @@ def load_channels() -> Mapping[str, Channel]:
 
 def configured_channels(values: Mapping[str, str]) -> Sequence[Channel]:
     """Returns the channels that have all required settings; the others are off."""
-    return (
-        [channel for channel in load_channels().values() if not channel.missing(values)] if any(values.values()) else []
-    )
+    channels = load_channels().values() if any(values.values()) else ()
+    return [channel for channel in channels if not channel.missing(values)]
 
 
 def deliver_notice(

@@ -196,9 +196,8 @@ class ParallelController(Controller):
         run = self._run
         if not self._executor.places:
             self._stop = self._stop or Stop(Reason.HOPELESS, "the processes below which attempts run were killed")
-        while len(self.running) < min(self._settings.jobs, self._executor.places) and not (
-            self._stop or self._merge_obstacle
-        ):
+        most = 0 if self._stop or self._merge_obstacle else min(self._settings.jobs, self._executor.places)
+        while len(self.running) < most:
             tally = replace(run.tally, iterations=run.tally.iterations + len(self.running))
             is_over = stop_reason(self._file.last, tally, self._settings, run.elapsed_s())
             if is_over or run.stop_if_interrupted() or run.pace.now() < self._no_agent_before:

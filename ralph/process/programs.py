@@ -212,12 +212,10 @@ def end_marked_processes(mark: str, patience: Patience) -> tuple[str, ...]:
 
 def is_git_running(inside: Path) -> bool:
     """Whether a git works in or below the folder; True, to be safe, if that cannot be seen."""
-    gits = (
-        (pid for pid, *_ in _processes_from_proc() if re.match(rb"git(-|$)", read_or_empty(f"/proc/{pid}/comm")))
-        if LINUX
-        else ()
+    return not LINUX or any(
+        re.match(rb"git(-|$)", read_or_empty(f"/proc/{pid}/comm")) and _works_below(pid, inside.stat())
+        for pid, *_ in _processes_from_proc()
     )
-    return not LINUX or any(_works_below(pid, inside.stat()) for pid in gits)
 
 
 def _works_below(pid: int, folder: os.stat_result) -> bool:

@@ -96,11 +96,8 @@ class View:
         }
         new = {what: without_signals(without_control_codes(text)) for what, text in left.items() if text not in why}
         phrases = [f"{what}: {one_line(text, 400)}" for what, text in new.items()]
-        return (
-            " ".join("; ".join([one_line(without_signals(why), WRONG), *phrases]).split()[:_HANDOVER_WORDS])
-            if phrases
-            else ""
-        )
+        words = "; ".join([one_line(without_signals(why), WRONG), *phrases]).split()
+        return " ".join(words[:_HANDOVER_WORDS]) if phrases else ""
 
     def _message_lines(self, event: Event, indent: int) -> Iterator[str]:
         """Yields text as wrapped lines, and each tool call or result as one row; or everything in full."""
@@ -137,10 +134,8 @@ class View:
     def _system_lines(self, event: Event) -> Iterator[str]:
         kind = event.get("subtype")
         if kind == "api_retry":
-            error = (
-                f"{event.get('error_status') or ''} {event.get('error') or ''}".replace("unknown", "").strip()
-                or "no answer"
-            )
+            error = f"{event.get('error_status') or ''} {event.get('error') or ''}".replace("unknown", "").strip()
+            error = error or "no answer"
             self.doing = f"retrying ({error})"
             if "attempt" in event:
                 error += f": attempt {event['attempt']} of {event.get('max_retries')}"
