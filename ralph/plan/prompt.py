@@ -8,10 +8,10 @@ from ralph import files
 from ralph.errors import RalphError
 
 Value = str | int | bool | Sequence[str]
-"""Of a variable: a text is printed as it is, whatever is in it; a list is for `{% for %}`."""
+"""The value of a variable: a text appears unchanged, whatever is in it; a list is for `{% for %}`."""
 
 ORIGINAL = ("PLAN_FILE", "PROGRESS_FILE", "PLAN_NAME", "AUTO_COMMIT")
-"""What templates of ralph.sh may write as `${NAME}`."""
+"""The variables that templates of ralph.sh may write as `${NAME}`."""
 VARIABLES = (
     *ORIGINAL,
     "ITERATION",
@@ -38,21 +38,21 @@ VARIABLES = (
     "CAN_RUN",
     "BROWSER",
 )
-"""What a template may name; what nobody says is empty."""
+"""The variables that a template may use; those without a value are empty."""
 LEADING_COMMENT = re.compile(r"\A\s*\{#(.*?)#\}[ \t]*\r?\n?", re.DOTALL)
-"""Of a template; it may hold settings, and is not for the agent."""
+"""The comment that a template begins with; it may hold settings, and is not for the agent."""
 _AS_TEXT = "around what is not Jinja, write {% raw %} and {% endraw %}"
-"""For templates of ralph.sh, whose commands may well hold `{{` or `{#`."""
+"""A hint for templates of ralph.sh, whose commands may well contain `{{` or `{#`."""
 
 
 def template_folders(prompts: Path | None) -> tuple[Path, ...]:
-    """Where templates are looked for, first match wins."""
+    """The folders to search for templates; the first match wins."""
     places = (prompts, Path(".ralph"), Path.home() / ".ralph", files.data_folder("prompts"))
     return tuple(place for place in places if place)
 
 
 def user_templates(prompts: Path | None) -> dict[str, str]:
-    """The templates that are not ralph's own, as text by name."""
+    """The text of each template that is not ralph's own, by file name."""
     found = dict[str, str]()
     for place in template_folders(prompts)[:-1]:
         for path in place.glob("*.md"):
@@ -66,7 +66,7 @@ def available_modes(places: Sequence[Path]) -> list[str]:
 
 
 def find_template(mode: str, places: Sequence[Path]) -> tuple[Path, str]:
-    """The template of a mode, and its text. Raises RalphError that names the modes there are, or why it is not text."""
+    """The path and text of a mode's template. Raises RalphError, with the modes there are or why it is not text."""
     for place in places if re.fullmatch(r"[\w-]+", mode) else ():
         path = place / f"PROMPT_{mode}.md"
         try:
@@ -80,13 +80,13 @@ def find_template(mode: str, places: Sequence[Path]) -> tuple[Path, str]:
 
 
 class Prompt:
-    """A template that can be rendered; everything wrong with it is a RalphError when it is made.
+    """A template that can be rendered. Its constructor raises RalphError for anything that is wrong with it.
 
-    `values` are those of its variables that stay the same.
+    `values` are the variables that stay the same.
     """
 
     def __init__(self, path: Path, text: str, places: Sequence[Path], values: dict[str, Value]) -> None:
-        from jinja2 import (  # noqa: PLC0415 - 33 ms that a start with nothing to do need not pay
+        from jinja2 import (  # noqa: PLC0415 - 33 ms that a run with nothing to do should not pay
             FileSystemLoader,
             TemplateSyntaxError,
             meta,
@@ -115,12 +115,12 @@ class Prompt:
         self.render({"ITERATION": 1})
 
     def render(self, values: Mapping[str, Value]) -> str:
-        """What the agent reads on its standard input; names and texts arrive in it exactly."""
+        """Returns what the agent reads on its standard input; names and texts appear in it unchanged."""
         try:
             text = self._template.render(values).lstrip("\n")
-        except Exception as error:  # a template can bring about anything, such as to include itself
+        except Exception as error:  # a template can cause any error, such as by including itself
             raise RalphError(f"{self._path}: {error}") from error
         if not text.strip():
             raise RalphError(f"{self._path}: renders to nothing", fix="write what the agent should do")
-        # The real agent takes a first `/` for one of its own commands and does nothing.
+        # The real agent takes a leading `/` for one of its own commands and does nothing.
         return "\n" + text if text.startswith("/") else text

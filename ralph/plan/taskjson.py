@@ -1,4 +1,4 @@
-"""Plans that are task lists in JSON, or hold one in a fenced block: what they say, as tasks of the Task List."""
+"""Plans that are task lists in JSON, or contain one in a fenced block: read as tasks, and updated with statuses."""
 
 import json
 import re
@@ -27,27 +27,27 @@ _TELLING = re.compile(
     rb'"(passes|requirement|verification_criteria|acceptanceCriteria|acceptance_criteria|dependencies|dependsOn)"'
     rb"\s*:\s*[^\s{]"
 )
-"""What few examples have: a block with one of these is a task list, wherever it is in markdown, broken or not."""
+"""Names that few examples have: a JSON block with one of these is a task list, wherever it is, valid or not."""
 _LONGEST = 300
-"""Characters of a task in the list; the whole text is in the plan, which the agent reads."""
+"""Most characters of a task in the list; the whole text is in the plan, which the agent reads."""
 _DECODER = json.JSONDecoder(parse_float=str, parse_constant=str)
-"""Numbers are as they are spelled."""
+"""Keeps fractional numbers, and constants such as NaN, as they are spelled."""
 _LEAD = re.compile(r'[\s,]*(?:("(?:[^"\\]|\\.)*")\s*:\s*)?')
-"""What stands before a value in a list, or in an object with its name."""
+"""What comes before a value: in an object, this includes its name."""
 
 
 class JsonPart(NamedTuple):
-    """A value in a list or an object, and where it stands."""
+    """A value in a list or an object, and its position in the text."""
 
     name: str
-    """In a list none."""
+    """Empty in a list."""
     value: Any
     start: int
     end: int
 
 
 def _parse_parts(text: str, at: int) -> list[JsonPart]:
-    """What the list or the object holds that begins there."""
+    """The values in the list or object that begins at `at`."""
     found = []
     end = at + 1
     while (lead := _LEAD.match(text, end)) and text[lead.end()] not in "]}":
@@ -59,20 +59,20 @@ def _parse_parts(text: str, at: int) -> list[JsonPart]:
 
 
 def mark_of(status: Any) -> str | None:
-    """The mark that a status means; None when it is none."""
+    """The mark that a status means; None if it is not a known status."""
     word = str(status or "").strip().casefold()
     return _MARKS.get(re.sub(r"[\s-]+", "_", word))
 
 
 def _as_line(value: Any) -> str | None:
-    """A text or a number as one line, the blanks within it as they are."""
+    """A text or a number as one line, with the blanks inside its lines unchanged; None for anything else."""
     if not isinstance(value, str | int):
         return None
     return " ".join(line.strip() for line in str(value).splitlines()).strip()
 
 
 def _as_lines(value: Any) -> list[str] | None:
-    """Those of a list of texts, or of objects that have a description each."""
+    """The lines of a list of texts, or of objects with a description each; None for anything else."""
     found = []
     for one in value if isinstance(value, list) else [None]:
         line = _as_line(one.get("description") if isinstance(one, dict) else one)
@@ -109,21 +109,22 @@ _MEMBERS: Mapping[str, tuple[Sequence[str], Callable[[Any], Any], str]] = {
     ),
     "subtasks": (("subtasks",), _as_objects, "a list of tasks"),
 }
-"""What a task says: the names that it may have, of which the first that is there counts; how it is read, what it is."""
+"""The fields of a task: their possible names in JSON, of which the first one present counts; the function that reads
+the value; and, for messages, what the value must be."""
 
 
 class ImportedTasks:
-    """A task list in JSON, untouched, with what it says. Raises RalphError with all that is wrong with it."""
+    """A task list in JSON, unchanged, with the tasks in it. Raises RalphError with all that is wrong with it."""
 
     def __init__(self, name: str, data: bytes, start: int, end: int) -> None:
         self.span = start, end
-        """Where in the plan's bytes it stands."""
+        """The start and end of the JSON in the plan's bytes."""
         self.text = data[start:end].decode(errors="surrogateescape")
-        """The JSON as it stands."""
+        """The JSON as it is in the plan."""
         self._name = name
         self._as_line = data.count(b"\n", 0, start)
         self.place = f"{name}:{self._as_line}" if self._as_line else name
-        """Where it is, for people."""
+        """Where the JSON is, for messages: the plan's name, with a line number if it is in a block."""
         try:
             root = _DECODER.decode("\n" * self._as_line + self.text)
         except (ValueError, RecursionError) as error:
@@ -137,17 +138,17 @@ class ImportedTasks:
             raise RalphError(f"{self.place}: {what} or userStories")
         self.tasks: list[Task] = []
         self.nodes: dict[str, dict[str, JsonPart]] = {}
-        """What is there for the task of each id, by name; the whole by none."""
+        """The JSON parts of each task, by its id and their names; the whole task has the empty name."""
         self._wrong: list[str] = []
         self._read(lists[0], lists[0].name, ())
         if wrong := [*self._wrong, *(f"{name}: {what}" for what in tasks.find_problems(self.tasks))]:
             raise RalphError.of(map(RalphError, wrong))
         form = {"tasks": "plan", "requirements": "requirements"}.get(lists[0].name, "prd")
         self.form = "prd" if '"passes"' in self.text else form
-        """As `ralph export --format` calls it."""
+        """The format of the list, as `ralph export --format` names it."""
 
     def _read(self, listed: JsonPart, path: str, above: tuple[Task, ...]) -> None:
-        """Takes down the tasks of this list."""
+        """Adds the tasks of this list, with their subtasks, to `tasks` and `nodes`."""
         for place, whole in enumerate(_parse_parts(self.text, listed.start)):
             where = f"{path}[{place}]"
             number = self._as_line + 1 + self.text.count("\n", 0, whole.start)
@@ -174,7 +175,7 @@ class ImportedTasks:
                 self._read(node["subtasks"], f"{where}.subtasks", (task, *above))
 
     def _fields_of(self, node: Mapping[str, Any], where: str) -> Mapping[str, Any]:
-        """What each member says; None where it is not there, or where it cannot be what it should be."""
+        """The value of each field; None if it is missing, or invalid, which is noted in `_wrong`."""
         message = dict[str, Any]()
         for key, (names, read, wanted) in _MEMBERS.items():
             name = next((name for name in names if node.get(name) not in (None, "")), "")
@@ -190,7 +191,7 @@ class ImportedTasks:
         return tasks.task_lines(self.tasks)
 
     def missing_from(self, text: bytes) -> str:
-        """Which of its open tasks the progress file has not, whose bytes `text` is, and how they get there."""
+        """Says which open tasks the progress file `text` lacks, and how to add them; empty if it lacks none."""
         known = {task.id for task in tasks.read_tasks(text)}
         missing = [one.id for one in self.tasks if not one.done and one.id not in known]
         if not missing:
@@ -200,7 +201,7 @@ class ImportedTasks:
 
 
 def import_tasks(path: Path, data: bytes) -> ImportedTasks | None:
-    """The task list that the plan is or holds; None for one in words. Raises RalphError with all that is wrong."""
+    """The task list that the plan is or contains; None for one in prose. Raises RalphError with all that is wrong."""
     if path.name.endswith(".json"):
         begin = len(BOM) if data.startswith(BOM) else 0
         return ImportedTasks(path.name, data, begin, len(data))
@@ -216,7 +217,7 @@ def import_tasks(path: Path, data: bytes) -> ImportedTasks | None:
 
 
 def with_statuses(imported: ImportedTasks, today: Sequence[Task]) -> str:
-    """The plan's JSON with today's statuses, every other byte as it was, and new tasks last in the list."""
+    """The plan's JSON with today's statuses, and new tasks last in the list; every other byte is as it was."""
     nodes = imported.nodes
     form = imported.form
     message = [node["status"].value for node in nodes.values() if "status" in node]
@@ -246,7 +247,7 @@ def with_statuses(imported: ImportedTasks, today: Sequence[Task]) -> str:
 
 
 def task_as_json(task: Task, form: str) -> dict[str, Any]:
-    """A task, which waits for its parts."""
+    """A task as JSON in this format; it depends on its subtasks."""
     message: dict[str, Any] = {"id": task.id, "requirement" if form == "requirements" else "description": task.text}
     if form == "prd":
         message |= {"title": task.text, "passes": task.done, "acceptanceCriteria": task.note_values("verify")}
@@ -260,7 +261,7 @@ def task_as_json(task: Task, form: str) -> dict[str, Any]:
 
 
 def update_statuses(plan: Path, text: bytes) -> None:
-    """Says in the plan what is done by this progress file, where it does not; every other byte stays."""
+    """Updates which tasks are done in a plan in JSON, from the progress file `text`; no other byte changes."""
     data = read_or_empty(plan)
     imported = import_tasks(plan, data)
     done = {task.id: task.done for task in imported.tasks} if imported else {}

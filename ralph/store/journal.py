@@ -1,7 +1,7 @@
-"""The append-only record of what happened, one JSON object a line.
+"""The append-only record of what happened, one JSON object per line.
 
-The journal is for people, prompts and reports. What is decided by it: where `Spent:` begins, and whether anything has
-changed since the first iteration of the plan.
+The journal is for people, prompts and reports. It decides only two things: the first value of `Spent:`, and whether
+anything has changed since the first iteration of the plan.
 """
 
 import contextlib
@@ -21,16 +21,17 @@ from ralph.store.notes import UnjudgedIteration
 from ralph.words import shorten
 
 TOOL = "tool"
-"""The event of a call over MCP; that is for people, and no record of the loop's."""
+"""The event of a call over MCP; such lines are for people, and are not records of the loop."""
 _LARGEST = 1e15
-"""A number beyond that, or JSON's NaN, is nonsense."""
+"""A number of at least this size, or JSON's NaN, is nonsense."""
 _MESSAGE = 5_000
 
 
 def append_line(path: Path, record: dict[str, object], *, own: bool = True) -> None:
-    """Returns when the record is on disk, as one line; several processes may add at once.
+    """Appends the record as one line and returns once it is on disk; several processes may append at once.
 
-    A journal of ralph's `own` is never a link. Raises OSError when it cannot be written; what was there stays.
+    A file of ralph's `own` is never a link: links are removed; for any other file, a link is an error. Raises OSError
+    if the file cannot be written; what was there stays.
     """
     if not own and os.path.realpath(path) != str(path):
         raise OSError(errno.ELOOP, "a link leads elsewhere")
@@ -44,7 +45,7 @@ def append_line(path: Path, record: dict[str, object], *, own: bool = True) -> N
     fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         size = os.fstat(fd).st_size
-        if size and os.pread(fd, 1, size - 1) != b"\n":  # torn, or just being written: a blank line does no harm
+        if size and os.pread(fd, 1, size - 1) != b"\n":  # a torn line, or one being written: a blank line does no harm
             line = b"\n" + line
         if os.write(fd, line) < len(line):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -55,44 +56,44 @@ def append_line(path: Path, record: dict[str, object], *, own: bool = True) -> N
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Record:
-    """A line of the journal, by its names; what it does not tell is empty. Times in seconds, costs in US dollars."""
+    """One line of the journal; a field that the line lacks has its default. Times in seconds, costs in US dollars."""
 
     event: str
-    """`iteration`, `wait`, `verify`, `tamper`, `mode`, `run`; `sums` is what lines came to that are no longer there."""
+    """`iteration`, `wait`, `verify`, `tamper`, `mode`, `run`; or `sums`, the totals of lines that were rotated away."""
     run: str
     timestamp: str
-    """When, in UTC; of an iteration, when it ended."""
+    """In UTC; for an iteration, when it ended."""
     mode: str = ""
     round: int = 0
-    """Of `all`, how often it was validated; 0 where nobody counts."""
+    """Under `all`, how many times the work was handed on to be validated; 0 if nobody counts."""
     iteration: int = 0
-    """The iteration of the plan that it is or belongs to, 1 for the first; 0 before that."""
+    """The number of the plan's iteration that the line is about or belongs to, 1 for the first; 0 before that."""
     success: bool = False
     message: str = ""
-    """Why it went wrong, or the agent's last words; of a change of mode, from which to which."""
+    """Why it went wrong, or the agent's last words; for a change of mode, the old and the new mode."""
     said: str = ""
-    """The agent's last words, where the message is another."""
+    """The agent's last words, even if `message` is something else."""
     handover: str = ""
-    """What it left for the next one, where it was cut short."""
+    """What the iteration left for the next one, if it was cut short."""
     requirement_id: str = ""
-    """The task that ralph gave it; empty where it gave none, or died."""
+    """The task that ralph gave the iteration; empty if ralph gave none, or died."""
     ended: str = ""
-    """Of an iteration `ok`, `failed`, `hung`, `limit`, ..., `died` when ralph did; of a run its reason."""
+    """For an iteration, `ok`, `failed`, `hung`, `limit`, ..., or `died` if ralph did; for a run, why it ended."""
     counted: bool = False
-    """False when the iteration was due again, or when ralph died in it."""
+    """Whether the iteration counts: not if it was due again or only a merge, or if ralph died in it."""
     merge: str = ""
-    """Under `--jobs`: `queued` where its commit waits to be merged, `checked` where it did and no agent worked."""
+    """Under `--jobs`: `queued` if its commit waits to be merged; `checked` if it had waited, and no agent worked."""
     refused: bool = False
-    """Its RALPH_DONE was taken back."""
+    """Whether its RALPH_DONE was taken back."""
     summary: str = ""
     """Its line on the screen."""
     duration_s: float = 0.0
     waited_s: float = 0.0
-    """Before it: for a usage limit, or for trouble outside to pass."""
+    """Before it: for a usage limit, or until trouble outside had passed."""
     verified_s: float = 0.0
-    """After it; added up when the journal is read."""
+    """Spent on verifying after it; added up when the journal is read."""
     until: float = 0.0
-    """When a wait is over, or a limit that was met, since 1970."""
+    """When a wait, or the usage limit that was reached, ends: in seconds since 1970."""
     cost_usd: float | None = None
     cost_at_least: bool = False
     input: int = 0
@@ -106,12 +107,12 @@ class Record:
     agent: str = ""
     """The name of its program."""
     model: str = ""
-    """What it was given, else says itself."""
+    """The model that the settings chose, else the one that the agent reported."""
     done: int | None = None
-    """Tasks that are ticked after it; None when nobody looked."""
+    """How many tasks were ticked after it; None if nobody looked."""
     total: int | None = None
     moved: bool = True
-    """A task was ticked or added, or something in the repository changed, as far as is known."""
+    """Whether a task was ticked or added, or something in the repository changed, as far as is known."""
     commits: int = 0
     added: int = 0
     """Lines."""
@@ -122,27 +123,27 @@ class Record:
     head: str = ""
     """Its last one."""
     files: str = ""
-    """The names of those that changed, a line each."""
+    """The names of the files that changed, one per line."""
     so_far: str = ""
-    """Of a run, its result."""
+    """For a run, its tasks, iterations, commits, time and cost, as the last line on the screen gives them."""
     transcript: str = ""
     """The name of its file; empty when there is none."""
     iterations: int = 0
-    """How many it is: 1 for an iteration that counts, those of a run, those of `sums`."""
+    """How many iterations it counts as: 1 for an iteration that counts, for `sums` their total."""
 
     @property
     def mode_and_round(self) -> str:
-        """Its mode, or the role of the task; with the round where there is one."""
+        """Its mode, or the role of the task; with the round if there is one."""
         return self.mode + f" in round {self.round}" * bool(self.round)
 
     @property
     def written_at(self) -> float:
-        """Its timestamp, since 1970."""
+        """Its timestamp, in seconds since 1970."""
         return datetime.fromisoformat(self.timestamp).timestamp()
 
     @property
     def began_at(self) -> float:
-        """When it began, since 1970."""
+        """When it began, in seconds since 1970."""
         return self.written_at - self.duration_s
 
 
@@ -150,12 +151,12 @@ _KINDS = {one.name: one.type for one in fields(Record)}
 
 
 def read(path: Path) -> list[Record]:
-    """Each whole record, the oldest first. Skipped: lines that are torn or nonsense. A missing file has none."""
+    """All whole records, the oldest first; skips lines that are torn or nonsense. Empty if the file is missing."""
     return read_since(path, 0)[0]
 
 
 def read_since(path: Path, start: int) -> tuple[list[Record], int]:
-    """The whole records from that byte on, and where the next line begins."""
+    """The whole records from byte `start` on, and the byte where the next line begins."""
     data = b""
     with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
         start = min(start, os.fstat(file.fileno()).st_size)  # it may have been rotated
@@ -174,7 +175,7 @@ def parse_lines(data: bytes) -> list[Record]:
 
 
 def parse_records(objects: Iterable[object]) -> list[Record]:
-    """The records among these objects; each iteration with the time of its verification, which comes after it."""
+    """The records among these objects; each iteration includes the time and result of the verification after it."""
     found = []
     latest = None
     for each in objects:
@@ -196,10 +197,10 @@ def parse_records(objects: Iterable[object]) -> list[Record]:
 
 
 def _record(found: Mapping[str, object]) -> Record | None:
-    """What it tells of a record; None when it is none."""
+    """The record in this object; None if it is not a valid one."""
     with contextlib.suppress(TypeError, ValueError, OverflowError):
         values = {name: found[name] for name, kind in _KINDS.items() if _has_type(found.get(name), kind)}
-        record = Record(**values)  # type: ignore[arg-type]  # just looked at
+        record = Record(**values)  # type: ignore[arg-type]  # just checked
         record.transcript = record.transcript.rpartition("/")[2]
         return record if record.written_at else None
     return None
@@ -212,22 +213,22 @@ def _has_type(value: object, kind: Any) -> bool:
 
 
 def is_iteration_recorded(found: Iterable[Record], begun: UnjudgedIteration) -> bool:
-    """Whether a line says how that iteration ended; it may have died while its claim was checked."""
+    """Whether a line says how that iteration ended: ralph may have died later, while checking its claim."""
     return any((row.run, row.transcript) == (begun.run, begun.transcript.name) for row in found)
 
 
 def find_run_end(found: Iterable[Record], begun: UnjudgedIteration) -> Record | None:
-    """The line with which that iteration's run ended by itself, if only by an error; None where it was killed."""
+    """The line that the run of that iteration ended with, even by an error; None if the run was killed."""
     return next((row for row in found if (row.event, row.run) == ("run", begun.run)), None)
 
 
 def iterations_in(found: Iterable[Record]) -> list[Record]:
-    """The iterations among them."""
+    """The iterations among these records."""
     return [record for record in found if record.event == "iteration"]
 
 
 def describe_merges(found: Iterable[Record]) -> str:
-    """What became of the commits that waited in the merge queue; empty where none did."""
+    """What became of the commits that waited in the merge queue; empty if none did."""
     ended = [one for one in iterations_in(found) if one.merge == "checked" and one.ended in ("ok", "failed")]
     again = sum(one.merge == "queued" for one in found)
     merged = sum(one.success for one in ended)
@@ -235,7 +236,7 @@ def describe_merges(found: Iterable[Record]) -> str:
 
 
 def newest_iterations(data: bytes) -> Iterator[Record]:
-    """The iterations in a piece of a journal, the last one first, each with its verification, read when asked for."""
+    """Yields the iterations in a piece of a journal, newest first, each with its verification; parses lazily."""
     verified = b""
     for line in reversed(data.split(b"\n")):
         if b'"event": "verify"' in line:
@@ -245,13 +246,13 @@ def newest_iterations(data: bytes) -> Iterator[Record]:
             verified = b""
 
 
-@functools.lru_cache(maxsize=128)  # each prompt tells of some, of which all but one were read an iteration ago
+@functools.lru_cache(maxsize=128)  # each prompt covers some, and all but one were parsed an iteration ago
 def _parse_iterations(lines: bytes) -> list[Record]:
     return iterations_in(parse_lines(lines))
 
 
 def count_iterations(path: Path) -> int:
-    """How many iterations of the plan counted, in all its runs, by the last one that the journal tells of."""
+    """How many iterations of the plan counted, in all its runs, according to the last one in the journal."""
     last = next(newest_iterations(files.read_or_empty(path)), None)
     return last.iteration - (not last.counted) if last else 0
 
@@ -261,7 +262,7 @@ _SUMMED = (*TOKENS, "iterations", "duration_s", "waited_s", "verified_s", "commi
 
 
 def sum_up(found: Iterable[Record]) -> Record:
-    """The sums of the iterations among them, and of earlier sums; the cost is unknown where none was reported."""
+    """The totals of the iterations and earlier sums among these records; the cost is None if none was reported."""
     total = Record(event="sums", run="", timestamp="")
     for one in found:
         if one.event not in ("iteration", "sums"):
@@ -275,12 +276,12 @@ def sum_up(found: Iterable[Record]) -> Record:
 
 
 _LARGE_BYTES = 4_000_000
-"""Some 3,000 iterations."""
+"""About 3,000 iterations."""
 
 
 def rotate_journal(path: Path) -> None:
-    """Leaves of a large journal the newer half, behind a line with what the older one came to; all where it cannot."""
-    with contextlib.suppress(OSError, ValueError):  # a full disk; one line without an end
+    """Replaces the older half of a large journal by one line with its totals; changes nothing if that fails."""
+    with contextlib.suppress(OSError, ValueError):  # a full disk, or a single line without an end
         if path.is_symlink() or path.stat().st_size <= _LARGE_BYTES:
             return
         data = path.read_bytes()
@@ -290,13 +291,13 @@ def rotate_journal(path: Path) -> None:
 
 
 def journal_line(event: str, at: float, *, message: str, **more: object) -> dict[str, object]:
-    """A line of the journal; besides its names it may have others, for people."""
+    """Returns a line for the journal; `more` may include fields that `Record` lacks, for people."""
     timestamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
     return {"timestamp": timestamp, "event": event, **more, "message": shorten(message, _MESSAGE)}
 
 
 def unfinished_line(begun: UnjudgedIteration, message: str, handover: str = "") -> dict[str, object]:
-    """A line for an iteration that nobody has judged; it ended with the last word on its transcript."""
+    """Returns a line for an iteration that nobody has judged; it ended when its transcript was last written."""
     at = time.time()
     with contextlib.suppress(OSError):
         at = begun.transcript.stat().st_mtime

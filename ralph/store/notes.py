@@ -10,68 +10,68 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple, Self
 
 Place = tuple[str, str, list[str]]
-"""Where everything in a repository was but the files: the branch, empty where HEAD is on none, the commit, empty before
-the first, and which files tell of something unfinished. Of the index there is a copy."""
+"""The state of a repository except its files: the branch, empty if HEAD is on none; the commit, empty before the first;
+and the files in git's folder that show an unfinished operation, such as a merge. The index is copied separately."""
 
 
 class Snapshot(NamedTuple):
-    """How all files were at a moment, beside the index that was written then."""
+    """The state of all files at one moment, beyond the index that was written then."""
 
     at: float = 0.0
-    """When; a file that is no longer ignored, and was touched before, is nobody's change."""
+    """When, in seconds since 1970; a file touched earlier and merely no longer ignored does not count as changed."""
     checksum: str = ""
-    """Of the index; nothing writes it until the next snapshot is taken."""
+    """The checksum of the index, which nothing writes until the next snapshot is taken."""
     left_alone: Sequence[str] = ()
-    """What was there and is not in the index: repositories, and files that cannot be read."""
+    """What existed and is not in the index: repositories, and files that cannot be read."""
     modes: Mapping[str, int] = {}
-    """Of files whose mode says more than whether they are programs."""
+    """The modes of the files, by name, whose mode says more than whether they are executable."""
 
 
 @dataclass(kw_only=True)
 class Note:
-    """A note as JSON."""
+    """A note, stored as JSON."""
 
     file_name: ClassVar[str]
 
     def encode(self) -> str:
-        """The text of the note."""
+        """The note as JSON text."""
         return json.dumps(asdict(self))
 
     @classmethod
     def decode(cls, text: str) -> Self:
-        """The note with this text. Raises ValueError or TypeError where it is not whole."""
+        """The note with this text. Raises ValueError or TypeError if it is incomplete."""
         return cls(**json.loads(text))
 
 
 @dataclass(kw_only=True)
 class UnjudgedIteration(Note):
-    """An iteration runs, or ralph died in it: a RALPH_DONE that it writes is not believed."""
+    """An iteration that is running, or in which ralph died: a RALPH_DONE that it writes is not believed."""
 
     file_name: ClassVar = "iteration"
     run: str
     mode: str
     iteration: int
     record: str
-    """Where its transcript is."""
+    """The path of its transcript."""
     progress_path: str
-    """Where the progress file really was."""
+    """The real path of the progress file, with links resolved."""
     text: str
-    """What that said by ralph's own word, when the iteration began or since then."""
+    """The last text of the progress file that ralph vouches for, from when the iteration began or later."""
 
     @property
     def transcript(self) -> Path:
-        """What the agent printed."""
+        """The path of the file with the agent's output."""
         return Path(self.record)
 
     @property
     def own_progress_text(self) -> bytes:
-        """The progress file by ralph's own word."""
+        """The last text of the progress file that ralph vouches for, as bytes."""
         return self.text.encode(errors="surrogateescape")
 
 
 @dataclass(kw_only=True)
 class TreeBefore(Note):
-    """How all was when an iteration began that is watched."""
+    """The state of the working tree when a watched iteration began."""
 
     file_name: ClassVar = "guard"
     record: str = ""
@@ -80,19 +80,19 @@ class TreeBefore(Note):
     is_strict: bool = False
     only: Sequence[Sequence[str]] = ()
     places: Sequence[str] = ()
-    """Where the parts of the repository lie; empty without one."""
+    """The paths of the parts of the repository; empty without a repository."""
     place: Place | None = None
-    """Where HEAD was."""
+    """The branch and commit of HEAD, and unfinished operations."""
     compared: Mapping[str, str] = field(default_factory=dict)
-    """What is only compared, as it was."""
+    """What is only compared, never put back: its state by path."""
     root: str = ""
     folder: str = ""
-    """The shadow's."""
+    """The folder of the shadow."""
     own: Sequence[str] = ()
     protected: Collection[str] = ()
     snapshot: Snapshot = field(default_factory=Snapshot)
     is_settled: bool = False
-    """The agent has ended, and what it did was put right."""
+    """Whether the agent has ended, and what it did was put right."""
 
     def __post_init__(self) -> None:
         self.snapshot = Snapshot(*self.snapshot)
@@ -100,17 +100,17 @@ class TreeBefore(Note):
 
 @dataclass(kw_only=True)
 class TreeAtEnd(Note):
-    """How all was when the last process of a dead run had ended."""
+    """The state of the working tree when the last process of a dead run had ended."""
 
     file_name: ClassVar = "last-look"
     record: str
     """The name of the iteration's transcript."""
     changes: Mapping[str, bool]
-    """What the iteration had changed, each with whether it was there before."""
+    """What the iteration had changed, each with whether it existed before."""
     head: Sequence[str]
     """The branch and the commit."""
     progress: str
-    """What the progress file said."""
+    """The text of the progress file."""
     snapshot: Snapshot
 
     def __post_init__(self) -> None:
@@ -119,11 +119,11 @@ class TreeAtEnd(Note):
 
 @dataclass(kw_only=True)
 class UncommittedFiles(Note):
-    """What the attempts of each task changed and no commit has."""
+    """The files that attempts at each task changed and no commit has."""
 
     file_name: ClassVar = "uncommitted"
     names: dict[str, list[str]] = field(default_factory=dict)
-    """By task."""
+    """The names of the files by task."""
 
 
 @dataclass(kw_only=True)
@@ -137,7 +137,7 @@ class MergedTask(Note):
 
 @dataclass(kw_only=True)
 class GitSettings(Note):
-    """What git's configuration files said, by path: when the iteration began, and once all had ended."""
+    """The contents of git's configuration files, by path: when the iteration began, and when all that ran had ended."""
 
     file_name: ClassVar = "git"
     before: dict[str, str]
@@ -151,7 +151,7 @@ class StartResult(Note):
     file_name: ClassVar = "verify"
     command: str
     failure: str
-    """Empty where it was green."""
+    """Why it failed; empty if it passed."""
 
 
 @dataclass(kw_only=True)
@@ -164,7 +164,7 @@ class BlockReason(Note):
 
 @dataclass(kw_only=True)
 class AnnouncedConversation(Note):
-    """A mode that talks with the user, who was asked once."""
+    """A mode that is a conversation, which the user was notified of once."""
 
     file_name: ClassVar = "conversation"
     mode: str
@@ -172,7 +172,7 @@ class AnnouncedConversation(Note):
 
 @dataclass(kw_only=True)
 class ModeChange(Note):
-    """What the mode before has left, for prompts."""
+    """What the previous mode left behind, for prompts."""
 
     file_name: ClassVar = "left"
     lines: Sequence[str]
@@ -180,8 +180,8 @@ class ModeChange(Note):
 
 @dataclass(kw_only=True)
 class ReviewedFiles(Note):
-    """What is in the files of a task as the role before the one that builds has left them."""
+    """The contents of a task's files as the role before the building one left them."""
 
     file_name: ClassVar = "reviewed"
     texts: dict[str, dict[str, str]] = field(default_factory=dict)
-    """By task and path."""
+    """The contents by task and path."""

@@ -1,4 +1,4 @@
-"""What ralph leaves behind, outside of the working directory: transcripts, and what it displaced."""
+"""What ralph keeps outside of the working directory: transcripts, displaced files, and notes for the next run."""
 
 import binascii
 import contextlib
@@ -13,33 +13,33 @@ from ralph.store.notes import Note, UnjudgedIteration
 
 Kind = TypeVar("Kind", bound=Note)
 TRANSCRIPTS_BYTES = 200_000_000
-"""So much of a plan's finished transcripts is kept, the newest."""
+"""How much of a plan's finished transcripts is kept, the newest ones."""
 _LOOKED_AT = 100
-"""After so many of them they are looked through again."""
+"""The number of new records after which old ones are cleaned up again."""
 
 
 def path_digest(progress_path: Path) -> str:
-    """What the name of a state folder ends with: eight digits for where the progress file is."""
-    here = Path(os.path.realpath(progress_path.parent)) / progress_path.name  # not where a link of an agent's leads
+    """The end of a state folder's name: eight hexadecimal digits for the path of the progress file."""
+    here = Path(os.path.realpath(progress_path.parent)) / progress_path.name  # not where an agent's link leads
     return f"{binascii.crc32(os.fsencode(here)):08x}"
 
 
 class State:
-    """The folder `<plan>-<hash of the progress file's path>` under the state home, 0700, made when first needed."""
+    """The folder `<plan>-<hash of the progress file's path>` under the state home: mode 0700, made on first use."""
 
     def __init__(self, name: str, progress_path: Path) -> None:
         self._progress_path = progress_path
         plain = re.sub(r"[^\w.-]+", "_", name.encode("ascii", "replace").decode())[:40]
         self.folder = files.state_home() / f"{plain}-{path_digest(progress_path)}"
         self.journal = self.folder / "journal.jsonl"
-        """The record of what happened."""
+        """The file with the record of what happened."""
         self._begun: UnjudgedIteration | None = None
-        """The note of the iteration that runs."""
+        """The note of the running iteration."""
         self._records = 0
-        """How many were begun here."""
+        """How many transcripts and other outputs got a path from this object."""
 
     def _make_folder(self, name: str) -> str:
-        """The folder of that name in it, a real one: ralph writes and removes there, wherever a link would lead."""
+        """The path of that subfolder, made a real one: ralph writes and removes there, wherever a link would lead."""
         folder = f"{self.folder}/{name}"
         with files.os_errors_as_ralph_errors(folder, "made", fix="set XDG_STATE_HOME elsewhere"):
             for place in (self.folder, folder):
@@ -52,7 +52,7 @@ class State:
         return folder
 
     def new_transcript(self, run: str, iteration: int, prompt: str) -> Path:
-        """Where the output of an iteration goes; beside it its prompt, which is written."""
+        """The path for the output of an iteration; writes its prompt to a file beside that."""
         output = self.new_record(run, iteration, ".jsonl")
         path = output.with_suffix(".prompt.md")
         with files.os_errors_as_ralph_errors(path, "written"):
@@ -60,12 +60,12 @@ class State:
         return output
 
     def new_record(self, run: str, iteration: int, suffix: str = ".verify.log") -> Path:
-        """Where the output of a command goes: another file for an iteration that is repeated, or verified twice."""
+        """The path for a command's output: a new one each time, even if an iteration is repeated or verified twice."""
         self._records += 1
         return self._unused_path("transcripts", f"{run}.{iteration:04d}", suffix)
 
     def _unused_path(self, folder: str, begins: str, ends: str) -> Path:
-        """A name in that folder that nothing has yet."""
+        """An unused path in that folder, numbered if needed."""
         base, number = f"{self._make_folder(folder)}/{begins}", 1
         path = base + ends
         while os.path.lexists(path):
@@ -74,9 +74,9 @@ class State:
         return Path(path)
 
     def make_room(self) -> None:
-        """Now and then removes the oldest transcripts beyond the bound; none of them is being written now.
+        """Now and then removes the oldest transcripts beyond `TRANSCRIPTS_BYTES`; none of them is being written now.
 
-        Raises RalphError before money is spent when the disk is too full to record what the agent says.
+        Raises RalphError, before money is spent, if the disk is too full to record what the agent says.
         """
         folder = Path(self._make_folder("transcripts"))
         if self._records % _LOOKED_AT == 0:
@@ -90,25 +90,25 @@ class State:
         files.check_room(folder)
 
     def keep_copy(self, name: str, data: bytes) -> Path:
-        """Stores what was displaced and the user may want; never rotated."""
+        """Stores displaced data that the user may want back, and returns its path; these copies are never removed."""
         path = self.free_kept_path(name)
         with files.os_errors_as_ralph_errors(path, "written"):
             files.replace_file(path, data)
         return path
 
     def free_kept_path(self, name: str) -> Path:
-        """A free name there."""
+        """An unused path in `kept/`, named after the current time and `name`."""
         plain = re.sub(r"[^A-Za-z0-9_.-]+", "_", name)[-100:]
         return self._unused_path("kept", time.strftime("%Y%m%d-%H%M%S"), f"-{plain}")
 
     def edit_lock(self) -> Path:
-        """The file whose lock whoever edits the progress file takes."""
+        """The file to lock before editing the progress file."""
         return Path(self._make_folder("running"), "edit.lock")
 
     def begin_iteration(self, run: str, mode: str, iteration: int, record: Path, before: bytes) -> None:
-        """Notes that an iteration runs: a RALPH_DONE it writes is not checked before `end_iteration`.
+        """Notes that an iteration is running: until `end_iteration`, a RALPH_DONE that it writes is unchecked.
 
-        With it, what the progress file says now: a death in the middle of a save in place leaves an empty one.
+        The note includes the text of the progress file, since a death during a save in place leaves the file empty.
         """
         self._begun = UnjudgedIteration(
             run=run,
@@ -121,13 +121,13 @@ class State:
         self.save_note(self._begun)
 
     def save_progress_copy(self, text: bytes) -> None:
-        """Keeps what the progress file says by ralph's own word, in case that ralph dies."""
+        """Updates the copy of the progress file's text that ralph vouches for, in case ralph dies."""
         if self._begun:
             self._begun.text = text.decode(errors="surrogateescape")
             self.save_note(self._begun)
 
     def end_iteration(self) -> None:
-        """Notes that what the iteration wrote was judged."""
+        """Notes that the iteration's work was judged."""
         self._begun = None
         self.remove_note(UnjudgedIteration)
 
@@ -136,19 +136,19 @@ class State:
         return self.load_note(UnjudgedIteration)
 
     def save_note(self, note: Note) -> None:
-        """Keeps a note for the next run, in one step."""
+        """Saves a note for the next run, atomically."""
         path = f"{self._make_folder('running')}/{note.file_name}"
         with contextlib.suppress(OSError):
             files.overwrite_file(f"{path}.new", note.encode().encode())
             os.replace(f"{path}.new", path)  # noqa: PTH105 - three times an iteration, and Path takes thrice as long
 
     def remove_note(self, kind: type[Note]) -> None:
-        """Takes a note away."""
+        """Removes the note of that kind."""
         with contextlib.suppress(OSError):
             os.unlink(f"{self._make_folder('running')}/{kind.file_name}")  # noqa: PTH108 - same
 
     def load_note(self, kind: type[Kind]) -> Kind | None:
-        """The note of that kind; None where there is none, or it is not whole."""
+        """The note of that kind; None if there is none, or it is incomplete."""
         with contextlib.suppress(ValueError, TypeError):
             return kind.decode(files.read_or_empty(self.folder / "running" / kind.file_name).decode())
         return None

@@ -1,4 +1,4 @@
-"""The progress file: what it says, and edits of it."""
+"""The progress file: parsing its text, and editing it."""
 
 from ralph.plan.progress.edits import (
     PROVES_NOTHING,

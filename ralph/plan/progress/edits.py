@@ -1,4 +1,4 @@
-"""The progress file's text: what it says, and edits that change the lines they mean to change and no other byte."""
+"""Edits of the progress file's text: each changes only the lines it means to change, and no other byte."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -14,8 +14,8 @@ from ralph.plan.progress.task import Line
 from ralph.words import shorten
 
 _NOISE = re.compile(
-    r"^[^\n]*\r(?=[^\r\n])"  # what was printed over: progress bars go back to the start of their line
-    "|(?:\x1b\\[|\x9b)[0-?]*[ -/]*[@-~]"  # colors, movements of the cursor
+    r"^[^\n]*\r(?=[^\r\n])"  # what was overprinted: progress bars return to the start of their line
+    "|(?:\x1b\\[|\x9b)[0-?]*[ -/]*[@-~]"  # colors, cursor movements
     "|(?:\x1b[]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\\\|\x9c)?"  # titles, links, pictures
     "|\x1b[ -/]*[0-~]"
     "|[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]",  # other controls, except tab and newline
@@ -24,10 +24,10 @@ _NOISE = re.compile(
 _MOST_LINES = 60
 _LONGEST_LINE = 200
 _NESTED = re.compile(rb"(?:[ \t]+\S.*\n?)*")
-"""What stands indented below a task."""
+"""The indented lines below a task."""
 _TAKEN_BACK = "RALPH_DONE was taken back, because"
 PROVES_NOTHING = "hold before anything is built, so they prove nothing"
-"""Said there of checks that are listed so."""
+"""What the Verification section says of checks that already pass."""
 _SIGNED = b"<!-- ralph writes this section, as far as it is quoted, and removes it when done holds -->"
 _REFUSAL = re.compile(
     rb"(?:(?<=\n)\r?\n)?^## Verification\s*<!-- ralph writes this section, [^\n]*\n(?:\s*(?:>[^\n]*\n)+)?(?:\r?\n)?",
@@ -42,7 +42,7 @@ def new_progress_text(name: str, plan: str, started: str) -> bytes:
 
 
 def with_status(text: bytes, word: str) -> bytes:
-    """The text with RALPH_DONE, or IN_PROGRESS, in place of the other, and not verified."""
+    """The text with `word`, RALPH_DONE or IN_PROGRESS, in place of the other, and without Verified lines."""
     text = without_lines(text, "Verified")
     words = parse(text).words
     other = "IN_PROGRESS" if word == "RALPH_DONE" else "RALPH_DONE"
@@ -52,19 +52,19 @@ def with_status(text: bytes, word: str) -> bytes:
 
 
 def with_verified(text: bytes, note: str) -> bytes:
-    """The text with this note as the only Verified line, below RALPH_DONE where that stands."""
+    """The text with this note as its only Verified line, below RALPH_DONE; without RALPH_DONE it gets none."""
     text = without_lines(text, "Verified")
     done = parse(text).words.get("RALPH_DONE")
     return insert_lines(text, done[0].end, [encode_text(f"Verified: {note}".rstrip())]) if done else text
 
 
 def with_spent(text: bytes, spent_usd: float) -> bytes:
-    """The text with what the plan cost so far, in its head."""
+    """The text with the cost of the plan so far, as the Spent line in its head."""
     return _with_head(text, "Spent", f"${spent_usd:.4f}")
 
 
 def with_mode(text: bytes, mode: str, rounds: str | None = None) -> bytes:
-    """The text with the mode that it is in, and this count of rounds, None for the same; but build alone."""
+    """The text with this Mode line in its head, or without one for build alone; `rounds` None keeps the count."""
     if rounds is None:
         rounds = parse(text).rounds
     message = f"{mode} {rounds}".strip()
@@ -72,7 +72,7 @@ def with_mode(text: bytes, mode: str, rounds: str | None = None) -> bytes:
 
 
 def _with_head(text: bytes, name: str, value: str) -> bytes:
-    """The text with this in its head under this name, or with nothing, in place of what is there."""
+    """The text with the line `name: value` in its head, in place of any older one; an empty value only removes that."""
     text = without_lines(text, name)
     if not value:
         return text
@@ -92,7 +92,7 @@ def without_blocked_line(text: bytes) -> bytes:
 
 
 def without_lines(text: bytes, word: str, begins: str = "") -> bytes:
-    """The text without the lines of this word that count, and whose value begins so."""
+    """The text without those of the word's lines in `Progress.words` whose value begins with `begins`."""
     lines = parse(text).words.get(word, ())
     return replace_ranges(
         text, [(line.start, line.end, b"") for line in lines if text_after_colon(line).startswith(begins)]
@@ -100,7 +100,7 @@ def without_lines(text: bytes, word: str, begins: str = "") -> bytes:
 
 
 def with_status_line(text: bytes, line: str) -> bytes:
-    """The text with this line in the Status section, above all for what stops a run."""
+    """The text with this line in the Status section, below IN_PROGRESS if there is one; mainly for what stops runs."""
     under_way = parse(text).words.get("IN_PROGRESS")
     at = under_way[0].end if under_way else section_range(text, "Status")[0]
     return insert_lines(text, at, [encode_text(line)])
@@ -116,7 +116,7 @@ def with_tasks(text: bytes, lines: Sequence[bytes]) -> bytes:
 
 
 def section_range(text: bytes, title: str) -> tuple[int, int]:
-    """Where what is below the heading that begins so starts and ends; the end of the text where there is none."""
+    """The start and end of the section whose title begins with `title`, without the heading; if missing, the end."""
     heading = _heading(text, title)
     if not heading:
         return len(text), len(text)
@@ -125,13 +125,16 @@ def section_range(text: bytes, title: str) -> tuple[int, int]:
 
 
 def message_lines(text: bytes) -> list[bytes]:
-    """The lines that are under Messages, without blank ones."""
+    """The lines under Messages, stripped, without blank ones."""
     start, end = section_range(text, "Messages")
     return [line.strip() for line in text[start:end].split(b"\n") if line.strip()]
 
 
 def with_section_lines(text: bytes, title: str, lines: Sequence[bytes]) -> bytes:
-    """The text with these lines at the end of the section whose title begins as this one, made where there is none."""
+    """The text with these lines at the end of the section whose title begins with the first word of `title`.
+
+    Adds that section at the end of the text if there is none.
+    """
     if not lines:
         return text
     begins = title.split(maxsplit=1)[0]
@@ -145,10 +148,10 @@ def with_section_lines(text: bytes, title: str, lines: Sequence[bytes]) -> bytes
 
 
 def with_rejection(text: bytes, reasons: Sequence[str], output: str = "", *, what: str = _TAKEN_BACK) -> bytes:
-    """The text with a Verification section that says why RALPH_DONE does not hold, in place of an older one.
+    """The text with a Verification section with the reasons why RALPH_DONE does not hold; replaces an older one.
 
-    All of it is quoted, since of a quotation no line means anything. `output` is what the check printed, as it came.
-    The blank line at its end keeps quotations apart that somebody appends.
+    All of it is quoted, since ralph ignores quoted lines. `output` is the raw output of the check. The blank line at
+    the end separates the section from a quotation that somebody appends.
     """
     quoted_lines = [f"{what}:", "", *(f"- {' '.join(reason.split())}" for reason in reasons)]
     if shown := escape_output(output):
@@ -159,31 +162,34 @@ def with_rejection(text: bytes, reasons: Sequence[str], output: str = "", *, wha
 
 
 def without_rejection(text: bytes) -> bytes:
-    """The text without the Verification section that ralph wrote; the user's own, and what was added below, stays."""
+    """The text without the Verification section that ralph wrote; keeps the user's own, and what was added below."""
     return _REFUSAL.sub(b"", text)
 
 
 def escape_output(raw: str) -> str:
-    """The last 60 lines of it, for people and agents to read; lines that a program printed over count as it left them.
+    """The last 60 lines of the output, safe for people and agents to read; overprinted lines appear as they ended up.
 
-    At most 200 characters of each; a first line `…` where there was more.
+    Each line has at most 200 characters; a first line `…` means that there were more lines.
     """
     lines = [shorten(line.rstrip(), _LONGEST_LINE) for line in without_control_characters(raw).rstrip().split("\n")]
     return "\n".join(lines if len(lines) <= _MOST_LINES else ["…", *lines[-_MOST_LINES:]])
 
 
 def without_control_characters(raw: str) -> str:
-    """The text as it was left to be read: nothing in it steers a terminal or ends a line but a line end."""
+    """The text as a terminal would finally show it: nothing in it controls one, and only a newline ends a line."""
     return _NOISE.sub("", raw)
 
 
 def encode_text(text: str) -> bytes:
-    """UTF-8; bytes of file names as they are, halves of characters that programs leave when they cut as a mark."""
+    """Encodes the text as UTF-8, and restores the original bytes of file names.
+
+    Halves of characters, which programs leave when they cut a text, become a replacement character.
+    """
     return re.sub("[\ud800-\udc7f\udd00-\udfff]", "\ufffd", text).encode(errors="surrogateescape")
 
 
 def insert_lines(text: bytes, at: int, lines: Sequence[bytes]) -> bytes:
-    """Puts whole lines in at the start of a line, with the line ends the text has."""
+    """The text with these whole lines inserted at `at`, the start of a line, with the line ends that the text uses."""
     newline = b"\r\n" if text[: text.find(b"\n") + 1].endswith(b"\r\n") else b"\n"
     first = len(BOM) if text.startswith(BOM) else 0
     at = max(at, first)
@@ -192,14 +198,14 @@ def insert_lines(text: bytes, at: int, lines: Sequence[bytes]) -> bytes:
 
 
 def replace_ranges(text: AnyStr, changes: Iterable[tuple[int, int, AnyStr]]) -> AnyStr:
-    """The text with these changes, of which no two overlap: start, end, and what to put in place of that."""
+    """The text with these changes, each a start, an end, and the replacement for that range; no two may overlap."""
     for start, end, new in sorted(changes, key=lambda change: change[:2])[::-1]:
         text = text[:start] + new + text[end:]
     return text
 
 
 def _heading(text: bytes, title: str) -> Line | None:
-    """The first that begins so."""
+    """The line of the first heading whose title begins with `title`, ignoring case; None if there is none."""
     for line, _, one in parse(text).headings:
         if one.casefold().startswith(title.casefold()):
             return line

@@ -1,4 +1,4 @@
-"""The progress file on disk: read, edited, brought back when lost; never at the cost of what somebody wrote."""
+"""The progress file on disk: read, edited, and restored when lost, without ever losing what somebody else wrote."""
 
 import contextlib
 import os
@@ -18,12 +18,12 @@ from ralph.store.state import State
 
 P = ParamSpec("P")
 _SETTLE_S = 1.0
-"""An editor that saves in place leaves the file empty for a moment; by rename, missing."""
+"""How long the file may be empty or missing: an editor that saves in place, or by rename, leaves it so for a moment."""
 _EDIT_TRIES = 50
 
 
 class ProgressFile:
-    """The one file that is the state. `state` keeps what the user may want back; `say` hears what was done to it."""
+    """The one file that is the plan's state. `state` keeps what the user may want back; `say` reports what was done."""
 
     def __init__(self, path: Path, state: State) -> None:
         self.path, self._state = path, state
@@ -31,12 +31,12 @@ class ProgressFile:
         self.text = b""
         """The bytes that `read` saw last."""
         self.last = parse(self.text)
-        """What they say."""
+        """`text`, parsed."""
         self._home = os.path.realpath(path)
-        """Where it really is."""
+        """The real path of the file, with links resolved."""
 
     def restore_after_death(self, death: UnjudgedIteration | None) -> None:
-        """Knows what it said by ralph's own word when ralph died, so that `read` brings back what is lost."""
+        """After a death, takes over the last text that ralph vouched for, so that `read` can restore a lost file."""
         if death:
             self.text, self.last, self._home = (
                 death.own_progress_text,
@@ -45,13 +45,13 @@ class ProgressFile:
             )
 
     def exists(self) -> bool:
-        """Whether there is a file, be it empty. Raises RalphError when there is something else, or a loop of links."""
+        """Whether the file exists, even if empty. Raises RalphError if something else is there, or a loop of links."""
         if self._is_replaced():
             raise RalphError(f"{self.path}: is not a file (a directory, a pipe?)", 1, fix="move it away")
         return self.path.exists()
 
     def read(self) -> Progress:
-        """What it says now; restored first when it stays empty or missing, or became something else than a file."""
+        """Reads and parses the file; restores it first if it stays empty or missing, or is no longer a file."""
         is_known = not _is_blank(self.text)
         deadline = time.monotonic() + _SETTLE_S
         while _is_blank(text := self._read_bytes()) and is_known and time.monotonic() < deadline:
@@ -63,9 +63,9 @@ class ProgressFile:
         return self.last
 
     def _read_bytes(self) -> bytes:
-        """Its bytes; none when it is missing, or something has taken its place."""
+        """The bytes of the file; empty if it is missing, or something else has taken its place."""
         if _is_blank(self.text):
-            self.exists()  # or says what is there
+            self.exists()  # raises if something else is there
         elif self._is_replaced():
             return b""
         with files.os_errors_as_ralph_errors(self.path, "read"), contextlib.suppress(FileNotFoundError):
@@ -73,14 +73,14 @@ class ProgressFile:
         return b""
 
     def _is_replaced(self) -> bool:
-        """Whether something is in its place that is not a file, or a link to another one, which a write would hit."""
-        if self.path.is_symlink() and (os.path.realpath(self.path) != self._home or os.path.islink(self._home)):  # noqa: PTH114 - a link then is a loop
+        """Whether something other than a file is in its place, or a link to another file, which writes would hit."""
+        if self.path.is_symlink() and (os.path.realpath(self.path) != self._home or os.path.islink(self._home)):  # noqa: PTH114 - a real path that is a link is a loop
             return True
         with files.os_errors_as_ralph_errors(self.path, "read"):
             return self.path.exists() and not self.path.is_file()
 
     def _restore_last(self) -> bytes:
-        """Puts back what was read last; what has taken its place goes to `kept/`."""
+        """Puts back and returns the text that was read last; moves whatever has taken its place to `kept/`."""
         try:
             if self._is_replaced():
                 shutil.move(self.path, self._state.free_kept_path(self.path.name))
@@ -95,14 +95,14 @@ class ProgressFile:
         return self.text
 
     def create(self, text: bytes) -> None:
-        """Writes the first version."""
+        """Writes the first version of the file."""
         with files.os_errors_as_ralph_errors(self.path, "written"):
             files.replace_file(self.path, text)
 
     def edit(self, change: Callable[Concatenate[bytes, P], bytes], *more: P.args, **named: P.kwargs) -> Progress:
-        """Applies `change`, with what else it takes, to whatever the file says at that moment.
+        """Applies `change`, with its other arguments, to the file's current text; returns the new contents, parsed.
 
-        What others write meanwhile is never lost.
+        What others write meanwhile is never lost. Raises RalphError if they keep writing.
         """
         with files.os_errors_as_ralph_errors(self.path, "written"), edit_turn(self._state.edit_lock()):
             for _ in range(_EDIT_TRIES):
@@ -115,16 +115,16 @@ class ProgressFile:
         raise RalphError(f"{self.path}: somebody keeps writing to it; ralph could not make its edit", 1)
 
     def check_writable(self) -> None:
-        """Raises RalphError now, before money is spent, when an edit could not be written."""
+        """Raises RalphError if an edit could not be written; called before any money is spent."""
         if self.path.exists() and not os.access(self.path, os.W_OK):
             raise RalphError(f"{self.path}: is read-only; the agent could not tick its tasks", 1, fix="chmod u+w it")
         files.check_room(Path(os.path.realpath(self.path)).parent)
 
 
 class NewMessages:
-    """What the user adds under Messages while an agent works, whose older copy of the file may write over it.
+    """Tracks what the user adds under Messages while an agent works, which may overwrite it with an older copy.
 
-    `before` is the text of the file when it began.
+    `before` is the text of the file when the agent began.
     """
 
     def __init__(self, path: Path, before: bytes) -> None:
@@ -133,7 +133,7 @@ class NewMessages:
         self._version: object = None
 
     def look(self) -> None:
-        """Sees what is new; cheap as long as nobody writes."""
+        """Notes new messages; cheap as long as nobody writes to the file."""
         with contextlib.suppress(OSError):
             now = os.stat(self._path)  # noqa: PTH116 - five times a second, and Path takes twice as long
             if (version := (now.st_mtime_ns, now.st_ino, now.st_size)) != self._version:
@@ -141,14 +141,14 @@ class NewMessages:
                 self._note_messages(self._path.read_bytes())
 
     def _note_messages(self, text: bytes) -> None:
-        """Where none is left somebody wrote over them; where others came the user has thought better of it."""
+        """Notes new messages: if none are left, they were overwritten; if others are there, the user changed them."""
         new = [line for line in message_lines(text) if line not in self._known]
         if not new:
             self._gone = self._gone + self._new
         self._new = new
 
     def find_lost(self, text: bytes) -> list[bytes]:
-        """Those that were written over, and are nowhere in the text now."""
+        """The new messages that were overwritten, and are nowhere in the text now."""
         self._note_messages(text)
         return [line for line in dict.fromkeys(self._gone) if line not in text]
 

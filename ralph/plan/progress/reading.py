@@ -23,41 +23,41 @@ _NOTES = rb"after|priority|verify|failed|blocked|reopened|role|begun|held|cannot
 _NOTES += rb"|note(?=: its checks held)"
 _NOTE = re.compile(_BULLET + rb"[ \t]*(" + _NOTES + rb"):(.*)", re.IGNORECASE)
 _ID = re.compile(r"\A(?:[*`]*([^\W_][\w.-]{0,63})[*`]*:[*`]*\s+(?=\S))?(.*)", re.DOTALL)
-"""Perhaps in stars or backticks, perhaps there is none; and the text."""
+"""The id of a task, perhaps in stars or backticks, if it has one; then its text."""
 _MOST_COLUMNS = 60
-"""What is indented further is read as if it were not: such a text must not be deep for those who walk the tree."""
+"""Deeper indentation is read as this many columns, so that no text nests tasks too deep to walk through."""
 _OF_HEAD = ("Plan", "Started", "Spent", "Mode")
 _MODE = re.compile(r"(.*?)\s*((?<!\S)(\d{1,4})(?:/\d{1,4})?)?$")
 _DOLLARS = re.compile(r"\$?(\d[\d,]{0,14}(?:\.\d+)?)")
 _LISTS = ("task", "notes", "acceptance", "success criteria", "proposed")
-"""How the titles begin of sections whose checkboxes are known to be tasks, and to be none: people write checks as
-checkboxes too, agents proposals."""
+"""How known section titles begin: checkboxes under the first are tasks, under the others they are not, since people
+write checks as checkboxes too, and agents write proposals."""
 
 LARGE_BYTES = 50_000
-"""A file beyond that deserves a word: every iteration pays for reading it."""
+"""Above this size the file deserves a warning: every iteration pays for reading it."""
 BY_RALPH = "ralph: "
-"""Begins the reason of a RALPH_BLOCKED that ralph wrote itself."""
+"""How the reason begins in a RALPH_BLOCKED line that ralph wrote itself."""
 CHECKS_ALONE = "(checks alone)"
-"""Of a task list without a verify command."""
+"""Ends a Verified line if there was no verify command, only the checks of the task list."""
 BOM = b"\xef\xbb\xbf"
 
 
 class MarkdownBlocks(NamedTuple):
-    """A text in Markdown, taken apart."""
+    """The lines and code fences of a text in Markdown."""
 
     lines: list[Line]
-    """What stands outside of code fences."""
+    """The lines outside of code fences."""
     fences: list[tuple[Line, Line]]
-    """The first and the last line of each."""
+    """The first and the last line of each fence."""
     unclosed: bool
-    """One finds no end."""
+    """Whether a fence is never closed."""
 
 
 def read_lines_and_fences(text: bytes) -> MarkdownBlocks:
     """The lines of a text and its code fences.
 
-    A fence is three or more backticks or tildes, closed by at least as many of the same, at any indentation, since
-    lists may hold it. One that is never closed is not a fence, and all below it is text: a slip must not hide the rest.
+    A fence is three or more backticks or tildes, closed by at least as many of the same, at any indentation, since it
+    may be in a list. If it is never closed, it and all below it count as text: a slip must not hide the rest.
     """
     lines: list[Line] = []
     fences: list[tuple[Line, Line]] = []
@@ -83,12 +83,12 @@ class Progress(NamedTuple):
 
     size: int
     words: dict[str, list[Line]]
-    """The lines that count, by the word that they begin with: the control words; directly below RALPH_DONE Verified,
-    the note of a check that passed; above the first heading below the top level Plan, Started, Spent and Mode."""
+    """The lines that count, by the word they begin with: the control words; Verified, the note of a check that passed,
+    directly below RALPH_DONE; Plan, Started, Spent and Mode, above the first heading below the top level."""
     done: bool
     """Whether RALPH_DONE is there."""
     verified: str
-    """ralph's note below it: when the check passed, on which commit, and whether it was `CHECKS_ALONE`."""
+    """ralph's note below RALPH_DONE: when the check passed, on which commit, and whether it was `CHECKS_ALONE`."""
     stop: bool
     """Whether RALPH_STOP is there."""
     blocked: str | None
@@ -96,57 +96,57 @@ class Progress(NamedTuple):
     blocked_by_ralph: bool
     """Whether it was ralph that gave up, not the agent or the user."""
     plan: str
-    """The plan it was made for, if it says so."""
+    """The plan that the file was made for, if it names one."""
     spent_usd: float
-    """What the plan cost so far, as far as it says so."""
+    """What the plan has cost so far; 0 if the file does not say."""
     mode: str
-    """The mode that it is in; empty where none is given, which means build."""
+    """The current mode of the plan; empty for build, which is the default."""
     rounds: str
-    """`2/3`: how many times what was built was handed on to be validated, and how often it may be; or nothing."""
+    """`2/3`: how many times the work was handed on to be validated, and the limit; or empty."""
     round: int
-    """The first of these numbers, or 0."""
+    """The first number in `rounds`, or 0."""
     headings: Sequence[tuple[Line, int, str]]
-    """With level and title."""
+    """The line, level and title of each heading."""
     tasks: tuple[Task, ...]
     elsewhere: tuple[Task, ...]
-    """Taskes outside of the task list; an agent may move what is done to a section of its own."""
+    """Tasks outside of the task list; an agent may move finished ones to a section of their own."""
     open: tuple[Task, ...]
     """The tasks that are not ticked."""
     unclosed: bool
-    """A code fence is never closed, and therefore counts as text."""
+    """Whether a code fence is never closed, and therefore counts as text."""
     ticked: int
-    """How many are."""
+    """How many tasks are ticked."""
     unproved: int
-    """How many of them on the word of agents alone."""
+    """How many of them are ticked on the word of an agent alone."""
 
     @property
     def verified_commit(self) -> str:
-        """What that note says of the commit, and of what else had changed; empty without a repository."""
+        """The commit in `verified`, with a digest of any changes beyond it; empty without a repository."""
         return " ".join(self.verified.removesuffix(CHECKS_ALONE).split()[2:])
 
     @property
     def task_counts(self) -> str:
-        """`9/15 tasks`, and how many nothing proves."""
+        """`9/15 tasks`, and how many of them are ticked without proof."""
         without = f", {self.unproved} of them without proof" if self.unproved else ""
         return f"{self.ticked}/{len(self.tasks)} tasks{without}" if self.tasks else "no tasks"
 
 
 def text_after_colon(line: Line) -> str:
-    """What stands behind the colon."""
+    """The text after the first colon, stripped."""
     return line.body.partition(b":")[2].decode(errors="replace").strip()
 
 
-@functools.lru_cache(maxsize=4)  # of one text it is asked again and again
+@functools.lru_cache(maxsize=4)  # the same text is parsed again and again
 def parse(text: bytes) -> Progress:
-    """What `text` says; any bytes are a progress file."""
+    """Parses the text of a progress file; any bytes are valid."""
     lines, _, unclosed = read_lines_and_fences(text)
     words: dict[str, list[Line]] = {}
     headings: list[tuple[Line, int, str]] = []
     items: list[tuple[str, Task]] = []
-    """The checkboxes, each with the beginning of the innermost title around it that is one of `_LISTS`."""
+    """The checkboxes, each with the entry of `_LISTS` for the innermost such title around it, or an empty text."""
     around, listed = [(0, "")], ""
     nested: list[tuple[int, Task | None]] = [(-1, None)]
-    """The open list items: the column, and the innermost task that each belongs to."""
+    """The list items around this line: the column of each, and the innermost task that it belongs to."""
     is_head, is_below_done = True, False
     for line in lines:
         name = ""
@@ -221,7 +221,7 @@ def parse(text: bytes) -> Progress:
 def vanished_tasks(before: Progress, after: Progress) -> tuple[Task, ...]:
     """The tasks that were open and are now neither open nor ticked anywhere.
 
-    A longer text or other markup is the same task; the longest names are settled first.
+    A task with a longer text or other markup is still the same; the longest texts are matched first.
     """
     now = (*after.tasks, *(task for task in after.elsewhere if task.mark == "x"))
     left = Counter(map(_normalized_text, now)) - Counter(

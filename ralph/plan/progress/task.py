@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 WHOLE = re.compile(r"[+-]?\d{1,9}", re.ASCII)
-"""What a priority is."""
+"""The form of a priority."""
 STATUSES = {" ": "pending", "~": "in_progress", "!": "blocked", "x": "complete"}
-"""By mark."""
+"""The status that each mark means."""
 
 
 class Line(NamedTuple):
-    """One line of a text: `text[start:end]`, its line end included, a byte order mark left out."""
+    """One line of a text: `text[start:end]`, with its line end, without a byte order mark."""
 
     start: int
     end: int
@@ -23,7 +23,7 @@ _NOWHERE = Line(0, 0, b"")
 
 
 class Note(NamedTuple):
-    """One line of metadata."""
+    """One line of a task's metadata."""
 
     name: str
     value: str
@@ -32,62 +32,62 @@ class Note(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """One item of a list with its metadata and subtasks; its text is without the id."""
+    """One item of a task list, with its metadata and subtasks; `text` does not include the id."""
 
     id: str
     """Empty when it has none yet."""
     text: str
     mark: str
-    """What stands between the brackets."""
+    """The character between the brackets."""
     whole: str = ""
     """The text with the id, as it is in the list."""
     line: Line = _NOWHERE
     number: int = 0
-    """That of the line, for people."""
+    """The number of its line, for messages."""
     notes: list[Note] = field(default_factory=list)
     subtasks: list["Task"] = field(default_factory=list)
     above: tuple["Task", ...] = field(default=(), compare=False, repr=False)
-    """Those that it is a part of, innermost first."""
+    """The tasks that it is a subtask of, innermost first."""
 
     def note_values(self, name: str) -> list[str]:
-        """What its metadata of this name says, oldest first."""
+        """The values of its notes of this name that are not empty, oldest first."""
         return [note.value for note in self.notes if note.name == name and note.value]
 
     @property
     def done(self) -> bool:
-        """Whether it is ticked, or everything below it is and nothing more is asked for."""
+        """Whether it is ticked, or all its subtasks are done and it has no checks of its own."""
         if self.mark == "x" or not self.subtasks:
             return self.mark == "x"
         return all(task.done for task in self.subtasks) and not self.note_values("verify")
 
     @property
     def after(self) -> list[str]:
-        """The ids of what it waits for."""
+        """The ids of the tasks that it waits for."""
         return re.findall(r"[^\s,`]+", " ".join(self.note_values("after")))
 
     @property
     def priority(self) -> int | None:
-        """The lower, the sooner."""
+        """Its priority, lower is sooner; None if it has none."""
         first = next(iter(self.note_values("priority")), "")
         return int(first) if WHOLE.fullmatch(first) else None
 
     @property
     def tries(self) -> int:
-        """How often it failed."""
+        """How many attempts at it failed."""
         return len(self.note_values("failed"))
 
     def has_attempts_left(self, most: int | None) -> bool:
-        """Whether it may be tried again after one more failure, where it gets at most so many attempts."""
+        """Whether it may be tried again after one more failure, with at most `most` attempts, None for no limit."""
         return most is None or self.tries + 1 < most
 
     @property
     def status(self) -> str:
-        """How it stands, in a word; it is also complete where its parts make it so."""
+        """Its status in one word; a task is also `complete` if its subtasks make it so."""
         return STATUSES["x" if self.done else self.mark]
 
     @property
     def chain(self) -> list["Task"]:
-        """The task, then those above it that are done once it is, innermost first."""
+        """The task, then the tasks above it that will be done once it is, innermost first."""
         found = [self]
         for one in self.above:
             if not all(part.done or part is found[-1] for part in one.subtasks):

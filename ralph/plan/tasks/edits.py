@@ -1,4 +1,4 @@
-"""Edits of the task list: each changes the lines it means to change and no other byte."""
+"""Edits of the task list: each changes only the lines it means to change, and no other byte."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -8,22 +8,22 @@ from ralph.plan.tasks import Note, find_task, new_id, read_tasks
 from ralph.words import one_line, timestamp
 
 _LONGEST = 5_000
-"""Characters of a note: a reviewer's whole word, and of a check's output the lines that `CommandRun.why` leaves."""
+"""Most characters of a note: room for a whole review, and for the lines of output that `CheckResult.why` keeps."""
 _GOES_ON = re.compile(rb"(?:[ \t]+(?!(?:[-*+]|\d{1,9}[.)])[ \t]|`{3}|~{3})[^\s#][^\n]*(?:\n|\Z))*")
-"""Indented lines that begin no item and no fence: they continue the item above."""
+"""Indented lines that begin neither an item nor a fence: they continue the item above."""
 
 
 _OF_ATTEMPTS = ("failed", "role", "blocked", "begun", "cannot run", "claimed", "reopened", "dismissed")
 BY_AGENT = "by the agent: "
-"""Begins the note on a task that an agent blocked."""
+"""How the note on a task begins if an agent blocked the task."""
 _OF_EVIDENCE = ("begun", "held", "cannot run", "claimed", "note")
 
 
 def with_mark(text: bytes, mark: str, *ids: str, note: str = "", why: str = "", gone: Sequence[str] = ()) -> bytes:
-    """The text with this mark for the tasks of these ids, and a note of that name below the first of them.
+    """The text with this mark on the tasks with these ids, and a note of this name and reason below the first of them.
 
-    It is one line in which nothing means anything. Notes go that hold no more: of what is done all that say how it
-    went, of all else why it is blocked, what the new one replaces, and those that are `gone`.
+    The note is one line, and ralph interprets nothing in its reason. Outdated notes are removed: from a finished task,
+    all about its attempts; else why it is blocked, those of the same name, and those named in `gone`.
     """
     gone = _OF_ATTEMPTS if mark == "x" else ("blocked", note, *gone)
     changes = []
@@ -40,7 +40,7 @@ def with_mark(text: bytes, mark: str, *ids: str, note: str = "", why: str = "", 
 
 
 def _with_notes(text: bytes, task_id: str, notes: Sequence[Note]) -> bytes:
-    """The text with these notes as the last ones of the task."""
+    """The text with these notes after the other notes of the task; unchanged if there is no such task."""
     if not (task := find_task(read_tasks(text), task_id)):
         return text
     last = task.notes[-1].line if task.notes else task.line
@@ -50,9 +50,9 @@ def _with_notes(text: bytes, task_id: str, notes: Sequence[Note]) -> bytes:
 
 
 def with_evidence(text: bytes, task_id: str, notes: Sequence[Note]) -> bytes:
-    """The text with these notes, as far as they say what the checks of the task said, and who claimed it.
+    """The text with these notes on what the task's checks found, and on claims, in place of those that it had.
 
-    Those that it had go.
+    Ignores notes of any other name.
     """
     task = find_task(read_tasks(text), task_id)
     gone = [(one.line.start, one.line.end, b"") for one in task.notes if one.name in _OF_EVIDENCE] if task else []
@@ -60,15 +60,15 @@ def with_evidence(text: bytes, task_id: str, notes: Sequence[Note]) -> bytes:
 
 
 def with_task_begun(text: bytes, task_id: str, notes: Sequence[Note]) -> bytes:
-    """The text with the task in progress, and with these notes where its checks were looked at now."""
+    """The text with the task in progress, and with these notes as its evidence if its checks were run just now."""
     text = with_mark(text, "~", task_id)
     return with_evidence(text, task_id, notes) if notes else text
 
 
 def with_failure(text: bytes, task_id: str, why: str, most: int | None = None, *, is_claimed: bool = False) -> bytes:
-    """The text with one more failed: line, and the task to be done, or blocked where that was the last of so many.
+    """The text with one more failed: line, and the task pending, or blocked if that was the last of `most` attempts.
 
-    A claim that nothing proved is forgotten, unless that is the failure.
+    Forgets a claim that nothing proved, unless that claim is the failure.
     """
     if (task := find_task(read_tasks(text), task_id)) is None:
         return text
@@ -83,7 +83,7 @@ def with_failure(text: bytes, task_id: str, why: str, most: int | None = None, *
 
 
 def with_broken_tasks(text: bytes, broken: Mapping[str, str]) -> bytes:
-    """The text with these tasks to be done again, each with why, and those that they had completed."""
+    """The text with these tasks pending again, each with the reason, and the ticked tasks above them pending, too."""
     for task_id, why in broken.items():
         task = find_task(read_tasks(text), task_id)
         text = with_mark(text, " ", *(one.id for one in task.above if one.mark == "x") if task else ())
@@ -92,7 +92,7 @@ def with_broken_tasks(text: bytes, broken: Mapping[str, str]) -> bytes:
 
 
 def with_task_done(text: bytes, *ids: str, note: str = "", why: str = "") -> bytes:
-    """The text with these tasks ticked; and open once more, twice at most, what agents blocked: it may need them."""
+    """The text with these tasks ticked; reopens, twice at most, what agents blocked, since it may depend on these."""
     text = with_mark(text, "x", *ids, note=note, why=why)
     for task in read_tasks(text) if BY_AGENT.encode() in text else ():
         message = "".join(task.note_values("blocked"))
@@ -102,13 +102,13 @@ def with_task_done(text: bytes, *ids: str, note: str = "", why: str = "") -> byt
 
 
 def with_none_in_progress(text: bytes, *but: str) -> bytes:
-    """The text with nothing in progress but these: what was, waits again."""
+    """The text with no task in progress except these; the others are pending again."""
     going = [task.id for task in read_tasks(text) if task.mark == "~" and task.id not in but]
     return with_mark(text, " ", *going)
 
 
 def with_ids(text: bytes) -> bytes:
-    """The text with an id for every task that had none, from its own words."""
+    """The text with an id for every task that had none, made from the words of the task."""
     listed = read_tasks(text)
     changes = []
     taken = [task.id for task in listed]
@@ -121,14 +121,14 @@ def with_ids(text: bytes) -> bytes:
 
 
 def with_tidy_list(text: bytes, *but: str) -> bytes:
-    """The text with an id for each task, none in progress but these, and ticks where all subtasks have one."""
+    """The text with an id on each task, none but these in progress, and ticks on tasks that their subtasks complete."""
     text = with_none_in_progress(with_ids(text), *but)
     done = [task.id for task in read_tasks(text) if task.done and task.mark != "x"]
     return with_mark(text, "x", *done)
 
 
 def without_new_ticks(before: bytes, text: bytes) -> bytes:
-    """The text after planning, without the ticks that it made, since nobody has checked anything."""
+    """The text, tidied, without the ticks that are not in `before`: a mode such as plan has checked nothing."""
     text = with_tidy_list(text)
     known = {(one.id, one.text) for one in read_tasks(with_tidy_list(before)) if one.mark == "x"}
     new = [one.id for one in read_tasks(text) if one.mark == "x" and (one.id, one.text) not in known]

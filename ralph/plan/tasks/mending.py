@@ -1,7 +1,7 @@
-"""What somebody left of the progress file, with everything in it that is ralph's alone as it was.
+"""Restores what is ralph's alone in a progress file that somebody else has edited, and keeps the rest.
 
-The head, the Status, the Task List and the Verification are ralph's, all other sections the agent's, and words that
-stop a run are anybody's. However tricky a text is, the result is only taken if it means the same to ralph as before.
+The head, the Status, the Task List and the Verification are ralph's, all other sections the agent's, and anybody may
+add words that stop a run. However tricky a text is, the result is used only if it means the same to ralph as before.
 """
 
 import itertools
@@ -16,17 +16,20 @@ _STOPS = ("RALPH_STOP", "RALPH_BLOCKED")
 
 
 class MendedList(NamedTuple):
-    """A text in which everything that is ralph's is as it was."""
+    """A text in which everything of ralph's is as it was before."""
 
     text: bytes
     what: tuple[str, ...] = ()
-    """What was undone, a line each for people. It is none that new tasks are under Proposed, and another order."""
+    """What was undone, one line each, for messages. Not included: new tasks moved under Proposed, and the order."""
     kinds: Mapping[str, int] = {}
-    """How many ticks and checks were undone; 0 means that it has no number."""
+    """How many changes were undone, by kind, such as `tick`; 0 for a kind that has no number."""
 
 
 def undo_list_edits(before: bytes, after: bytes) -> MendedList:
-    """The text `after` with what is ralph's alone as it is in `before`, except a new RALPH_STOP or RALPH_BLOCKED."""
+    """The text `after` with what is ralph's alone as it is in `before`, except a new RALPH_STOP or RALPH_BLOCKED.
+
+    If that is impossible, the text is `before`, with only those words added.
+    """
     wanted = _parsed_tasks_and_status(before)
     left = _parsed_tasks_and_status(after)
     if left == wanted:
@@ -34,7 +37,7 @@ def undo_list_edits(before: bytes, after: bytes) -> MendedList:
     known = {message for task in read_tasks(before) for message in (task.id, task.text) if message}
     new = [task for task in read_tasks(after) if task.id not in known and task.text not in known]
     text = _keep_stop_lines(before, after)
-    for quote in (b"", b"> ") if after.strip() else ():  # quoted, nothing means anything
+    for quote in (b"", b"> ") if after.strip() else ():  # ralph ignores quoted lines
         merged = _keep_stop_lines(_merge_section(before, after, new, quote), after)
         if _parsed_tasks_and_status(merged) == wanted:
             text = merged
@@ -46,7 +49,7 @@ def undo_list_edits(before: bytes, after: bytes) -> MendedList:
 
 
 def _name_changes(before: bytes, after: bytes) -> dict[str, int]:
-    """What is not as it was, counted."""
+    """Counts the ticks, checks and tasks that changed; 0 for a new RALPH_DONE, and for changes of any other kind."""
     was, now = ({task.id or task.text: task for task in read_tasks(text)} for text in (before, after))
     both = [(task, now[name]) for name, task in was.items() if name in now]
     checks = [[set(task.note_values("verify")) for task in pair] for pair in both]
@@ -66,7 +69,7 @@ def _quote_line(line: bytes) -> str:
 
 
 def _parsed_tasks_and_status(text: bytes) -> list[bytes]:
-    """What it says to ralph, and what ralph says in it, line by line, except what stops a run."""
+    """The lines of the text that mean something to ralph, or that ralph wrote, except those that stop a run."""
     words = progress.parse(text).words
     message = sorted(words[word][0].body.strip() for word in words if word not in _STOPS)
     for title, _, section in _split_sections(text):
@@ -76,7 +79,7 @@ def _parsed_tasks_and_status(text: bytes) -> list[bytes]:
 
 
 def _split_sections(text: bytes) -> Iterator[tuple[str, bool, bytes]]:
-    """From one heading of the upper two levels to the next: its title, whether it is ralph's, and its text."""
+    """Yields each section between headings of the top two levels: its title, whether it is ralph's, and its text."""
     now = progress.parse(text)
     tops = [(0, "")]
     first = len(progress.BOM) if text.startswith(progress.BOM) else 0
@@ -89,7 +92,10 @@ def _split_sections(text: bytes) -> Iterator[tuple[str, bool, bytes]]:
 
 
 def _merge_section(before: bytes, after: bytes, new: Sequence[Task], quote: bytes) -> bytes:
-    """Ralph's sections as they were, then all others as they are, and the new tasks in Proposed."""
+    """Ralph's sections from `before`, then all others from `after`, and the new tasks, unticked, in Proposed.
+
+    `quote` is put in front of each line of the others, except their first.
+    """
     sections = [*_split_sections(before)]
     ours = {title for title, is_ours, _ in sections if is_ours}
     parts = [section for title, _, section in sections if title in ours]
@@ -103,7 +109,7 @@ def _merge_section(before: bytes, after: bytes, new: Sequence[Task], quote: byte
 
 
 def _keep_stop_lines(text: bytes, after: bytes) -> bytes:
-    """With every word that stops a run, where the user would look for it."""
+    """The text with each new word in `after` that stops a run, in Status, where the user would look for it."""
     was = progress.parse(text).words
     now = progress.parse(after).words
     for word in _STOPS:

@@ -1,4 +1,4 @@
-"""The tasks of a progress file, for --strict: what each says, which is next, and what makes a list impossible."""
+"""The tasks of a progress file, for --strict: what each says, which is next, and what is wrong with a list."""
 
 import itertools
 import math
@@ -14,12 +14,12 @@ _LONGEST_ID = 56
 
 
 def read_tasks(text: bytes) -> tuple[Task, ...]:
-    """The tasks of the task list, subtasks behind their task."""
+    """The tasks of the task list, each followed by its subtasks."""
     return parse(text).tasks
 
 
 def task_lines(tasks: Sequence[Task]) -> list[bytes]:
-    """The lines of these tasks in a list, with what belongs to each nested below."""
+    """The lines of these tasks in a list, with the notes of each nested below it."""
     message = []
     for task in tasks:
         indent = "  " * len(task.above)
@@ -30,7 +30,7 @@ def task_lines(tasks: Sequence[Task]) -> list[bytes]:
 
 
 def new_id(text: str, taken: Iterable[str]) -> str:
-    """An id of the text's own words, none of those taken; capitals do not tell two apart."""
+    """A new id, made from the first words of the text, that differs from all in `taken`, ignoring case."""
     used = {name.casefold() for name in taken}
     words = [word for word in re.findall(r"[^\W_]+", text.casefold()) if word not in ("a", "an", "the")]
     base = "_".join(words[:5])[:_LONGEST_ID] or "task"
@@ -39,14 +39,15 @@ def new_id(text: str, taken: Iterable[str]) -> str:
 
 
 def find_task(tasks: Sequence[Task], task_id: str | None) -> Task | None:
-    """The task of this id."""
+    """The task with this id; None if there is none."""
     return next((task for task in tasks if task.id == task_id), None)
 
 
 def select_next(tasks: Sequence[Task], alone: str | None = None, crashes: Mapping[str, int] = {}) -> Task | None:
-    """What to do next: pending, nothing it comes after is open; by priority, then fewest attempts, then order.
+    """The next task to do: pending, and waiting for nothing; by priority, then fewest attempts, then order.
 
-    Of all, or of this one alone. Last what was blocked before, and that at which agents failed outright twice.
+    Chooses among all tasks, or only the one with the id `alone`. Last come tasks that were blocked before, and those
+    on which agents crashed twice; `crashes` counts that by id. None if no task is ready.
     """
     ready = [task for task, waits_for in _open_tasks(tasks) if not waits_for and alone in (None, task.id)]
 
@@ -59,12 +60,12 @@ def select_next(tasks: Sequence[Task], alone: str | None = None, crashes: Mappin
 
 
 def count_startable_tasks(tasks: Sequence[Task]) -> int:
-    """How many could be begun now."""
+    """How many of the tasks could be started now."""
     return sum(not waits_for for _, waits_for in _open_tasks(tasks))
 
 
 def _open_tasks(tasks: Sequence[Task]) -> Iterator[tuple[Task, list[str]]]:
-    """What is neither done nor blocked, and nothing above it is; with what it still waits for, such as its parts."""
+    """Yields pending tasks not below a blocked one, each with the ids it still waits for, such as its subtasks."""
     done = {task.id for task in tasks if task.done}
     for task in tasks:
         if task.mark == " " and not task.done and not any(one.mark == "!" for one in task.above):
@@ -73,9 +74,9 @@ def _open_tasks(tasks: Sequence[Task]) -> Iterator[tuple[Task, list[str]]]:
 
 
 def why_stuck(tasks: Sequence[Task], alone: str | None = None) -> str:
-    """For the user: what is blocked, and what waits for what; empty when one can be begun, or all is done.
+    """Tells the user what is blocked, and what waits for what; empty if a task can be started, or all are done.
 
-    Of all, or of this one alone.
+    Looks at all tasks, or only the one with the id `alone`.
     """
     if not tasks:
         return "there is no task in the list; write some, or let ralph PLAN plan --strict do it"
@@ -92,10 +93,10 @@ def why_stuck(tasks: Sequence[Task], alone: str | None = None) -> str:
 
 
 def find_problems(tasks: Sequence[Task]) -> list[str]:
-    """Why it cannot be worked on: one message each, with its line; none when every task can be reached.
+    """Why the list cannot be worked on: one message per problem, with its line; empty if every task can be reached.
 
-    Tasks that wait for each other, one ring of them, are reported once each has an id of its own and all that is waited
-    for is there. A task waits for its parts, and a part for what its task comes after.
+    A cycle of tasks that wait for each other, only one of them, is reported once each task has an id of its own and
+    comes after existing tasks only. A task waits for its subtasks, and a subtask for what its task comes after.
     """
     wrong = list[str]()
     order = TopologicalSorter[str]()
