@@ -5,9 +5,12 @@ import os
 import re
 from pathlib import Path
 
+import pytest
 from http_server import Answer, Server
 from ralph_driver import Mailbox, Project, eventually, leaping, paced
 from stories import Agent, at_limit, fails, init, raw, result, says, step, ticks, waits_for
+
+from ralph.store.state import State
 
 USED = {
     "claude-sonnet-5": {"inputTokens": 10, "outputTokens": 20, "cacheReadInputTokens": 30, "costUSD": 0.1},
@@ -91,6 +94,22 @@ def test_the_oldest_transcripts_go_first_and_a_journal_that_cannot_be_written_is
     run = project.build("2", "--max-stalls", "off")
     assert (run.code, len(agent.calls)) == (3, 5), run.text
     assert run.stderr.count("journal.jsonl: cannot be written") == 1
+
+
+def test_old_transcripts_go_during_a_run_too_however_many_outputs_an_iteration_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    state = State("feature", tmp_path / "feature_PROGRESS.md")
+    state.make_room()
+    old = state.new_record("run", 1)
+    old.touch()
+    os.truncate(old, 300_000_000)
+    for iteration in range(1, 60):
+        state.make_room()
+        for _ in range(2):
+            state.new_record("run", iteration)
+    assert not old.exists()
 
 
 def test_a_monitor_hears_of_every_iteration_and_every_five_minutes_of_waiting(project: Project, agent: Agent) -> None:

@@ -14,7 +14,7 @@ from ralph.store.notes import Note, UnjudgedIteration
 Kind = TypeVar("Kind", bound=Note)
 TRANSCRIPTS_BYTES = 200_000_000
 """How much of a plan's finished transcripts is kept, the newest ones."""
-_LOOKED_AT = 100
+_CLEANUP_EVERY = 100
 """The number of new records after which old ones are cleaned up again."""
 
 
@@ -35,8 +35,8 @@ class State:
         """The file with the record of what happened."""
         self._begun: UnjudgedIteration | None = None
         """The note of the running iteration."""
-        self._records = 0
-        """How many transcripts and other outputs got a path from this object."""
+        self._records_until_cleanup = 0
+        """How many transcripts and other outputs may get a path before old transcripts are removed."""
 
     def _make_folder(self, name: str) -> str:
         """The path of that subfolder, made a real one: ralph writes and removes there, wherever a link would lead."""
@@ -61,7 +61,7 @@ class State:
 
     def new_record(self, run: str, iteration: int, suffix: str = ".verify.log") -> Path:
         """The path for a command's output: a new one each time, even if an iteration is repeated or verified twice."""
-        self._records += 1
+        self._records_until_cleanup -= 1
         return self._unused_path("transcripts", f"{run}.{iteration:04d}", suffix)
 
     def _unused_path(self, folder: str, begins: str, ends: str) -> Path:
@@ -79,7 +79,8 @@ class State:
         Raises RalphError, before money is spent, if the disk is too full to record what the agent says.
         """
         folder = Path(self._make_folder("transcripts"))
-        if self._records % _LOOKED_AT == 0:
+        if self._records_until_cleanup <= 0:
+            self._records_until_cleanup = _CLEANUP_EVERY
             with contextlib.suppress(OSError):  # an agent may have removed one
                 spare_bytes = TRANSCRIPTS_BYTES - sum(one.stat().st_size for one in os.scandir(folder))
                 found = sorted(os.scandir(folder), key=lambda one: one.stat().st_mtime) if spare_bytes < 0 else []
