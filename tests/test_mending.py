@@ -5,15 +5,15 @@ from hypothesis import strategies as st
 from test_tasks import LIST as BEFORE
 
 from ralph.plan import progress, tasks
-from ralph.plan.tasks.mending import MendedList, undo_list_edits
+from ralph.plan.tasks.mending import MendedList, restore_own_sections
 
 NOTE = b"\nA new note \t\nof mine, caf\xe9.\n"
 
 
 def undone(after: bytes, before: bytes = BEFORE) -> MendedList:
     """What is undone, looked at as ralph will look at it."""
-    found = undo_list_edits(before, after)
-    assert undo_list_edits(before, found.text) == MendedList(text=found.text)
+    found = restore_own_sections(before, after)
+    assert restore_own_sections(before, found.text) == MendedList(text=found.text)
     assert tasks.task_lines(tasks.read_tasks(found.text)) == tasks.task_lines(tasks.read_tasks(before))
     was, now = progress.parse(before), progress.parse(found.text)
     assert (now.done, now.verified) == (was.done, was.verified)

@@ -133,7 +133,7 @@ def _run_agent(run: Run, transcript: Path, prompt: str, messages: NewMessages) -
 
     def over(silent_s: float, took_s: float, printed: int) -> bool:
         nonlocal cut, result_at, retries_at
-        messages.look()
+        messages.poll()
         works = not stream.has_result
         result_at = math.inf if works else min(result_at, took_s)
         retries_at = min(retries_at, took_s) if stream.is_retrying else math.inf

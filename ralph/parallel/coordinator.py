@@ -90,7 +90,7 @@ class ParallelController(Controller):
         """Why no more tasks begin, while other agents still work."""
         self._merge_obstacle = ""
         """What keeps finished tasks from being merged."""
-        self._tick_merged_by_killed_run()
+        self._tick_merged_before_death()
 
     def _check(self) -> None:
         """Raises RalphError if work in clones is not possible; warns about what the clones would lack."""
@@ -530,7 +530,7 @@ class ParallelController(Controller):
         if not self._settings.evidence:
             return {}
         broken = evidence.recheck(self._run, self._file.text, lambda *_: "")
-        self._file.edit(edits.with_broken_tasks, broken or {})
+        self._file.edit(edits.with_tasks_reopened, broken or {})
         return broken
 
     def _begin_check(self, entry: QueuedTask, base: str) -> Future[AttemptResult]:
@@ -542,7 +542,7 @@ class ParallelController(Controller):
         on_top = replace(job, name=job.name + _ON_TOP, commit=base, bundle=bundle, applies=applies)
         return self._executor.submit(replace(on_top, words=[*job.words, *alone]))
 
-    def _tick_merged_by_killed_run(self) -> None:
+    def _tick_merged_before_death(self) -> None:
         """Ticks the task that a killed run had merged but not yet ticked."""
         if noted := self._run.state.load_note(MergedTask):
             if self._branch.contains_commit(noted.commit, self._branch.tip()):

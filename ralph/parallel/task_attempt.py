@@ -13,7 +13,7 @@ from ralph.parallel.attempt import AttemptResult, TaskJob
 from ralph.plan import progress, tasks
 from ralph.plan.progress import encode_text
 from ralph.plan.tasks import Task, edits
-from ralph.plan.tasks.mending import undo_list_edits
+from ralph.plan.tasks.mending import restore_own_sections
 from ralph.store import journal
 
 
@@ -71,7 +71,7 @@ class TaskAttempt:
             elif theirs != before:
                 new = progress.with_section_lines(new, title, b"".join(theirs).strip(b"\n").split(b"\n"))
         notes = self.task_afterwards.notes if self.task_afterwards else ()
-        return edits.with_evidence(undo_list_edits(text, new).text, self.task.id, notes)
+        return edits.with_evidence(restore_own_sections(text, new).text, self.task.id, notes)
 
 
 def result_of_future(future: Future[AttemptResult]) -> AttemptResult:

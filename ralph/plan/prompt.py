@@ -10,10 +10,10 @@ from ralph.errors import RalphError
 Value = str | int | bool | Sequence[str]
 """The value of a variable: a text appears unchanged, whatever is in it; a list is for `{% for %}`."""
 
-ORIGINAL = ("PLAN_FILE", "PROGRESS_FILE", "PLAN_NAME", "AUTO_COMMIT")
+RALPH_SH_VARIABLES = ("PLAN_FILE", "PROGRESS_FILE", "PLAN_NAME", "AUTO_COMMIT")
 """The variables that templates of ralph.sh may write as `${NAME}`."""
 VARIABLES = (
-    *ORIGINAL,
+    *RALPH_SH_VARIABLES,
     "ITERATION",
     "MAX_ITERATIONS",
     "STRICT",
@@ -95,7 +95,7 @@ class Prompt:
 
         self._path = path
         rest = LEADING_COMMENT.sub(lambda comment: "\n" * comment[0].count("\n"), text)  # keeps the line numbers
-        source = re.sub(r"\$\{(" + "|".join(ORIGINAL) + r")\}", r"{{ \1 }}", rest)
+        source = re.sub(r"\$\{(" + "|".join(RALPH_SH_VARIABLES) + r")\}", r"{{ \1 }}", rest)
         fix = _AS_TEXT if source != rest else ""
         environment = sandbox.SandboxedEnvironment(
             finalize=lambda value: str(value).lower() if isinstance(value, bool) else value,

@@ -10,7 +10,7 @@ from ralph.errors import RalphError
 from ralph.files import read_or_empty, replace_unchanged
 from ralph.plan import tasks
 from ralph.plan.progress import BOM, read_lines_and_fences, replace_ranges
-from ralph.plan.tasks import WHOLE, Note, Task
+from ralph.plan.tasks import WHOLE_NUMBER, Note, Task
 from ralph.words import join_names, plural, shorten
 
 _LISTS = ("userStories", "stories", "user_stories", "tasks", "requirements")
@@ -64,18 +64,18 @@ def mark_of(status: Any) -> str | None:
     return _MARKS.get(re.sub(r"[\s-]+", "_", word))
 
 
-def _as_line(value: Any) -> str | None:
+def _read_line(value: Any) -> str | None:
     """A text or a number as one line, with the blanks inside its lines unchanged; None for anything else."""
     if not isinstance(value, str | int):
         return None
     return " ".join(line.strip() for line in str(value).splitlines()).strip()
 
 
-def _as_lines(value: Any) -> list[str] | None:
+def _read_lines(value: Any) -> list[str] | None:
     """The lines of a list of texts, or of objects with a description each; None for anything else."""
     found = []
     for one in value if isinstance(value, list) else [None]:
-        line = _as_line(one.get("description") if isinstance(one, dict) else one)
+        line = _read_line(one.get("description") if isinstance(one, dict) else one)
         if not line:
             return None
         found.append(line)
@@ -86,10 +86,10 @@ def _as_id(value: Any) -> str | None:
     return str(value) if _ID.fullmatch(str(value)) else None
 
 
-def _as_priority(value: Any) -> list[str] | None:
+def _read_priority(value: Any) -> list[str] | None:
     word = str(value).strip().casefold()
     found = _PRIORITIES.get(word, word)
-    return [found] if WHOLE.fullmatch(found) else None
+    return [found] if WHOLE_NUMBER.fullmatch(found) else None
 
 
 def _as_objects(value: Any) -> list[Any] | None:
@@ -97,14 +97,14 @@ def _as_objects(value: Any) -> list[Any] | None:
 
 
 _MEMBERS: Mapping[str, tuple[Sequence[str], Callable[[Any], Any], str]] = {
-    "text": (("title", "name", "requirement", "description"), _as_line, "a string"),
+    "text": (("title", "name", "requirement", "description"), _read_line, "a string"),
     "id": (("id",), _as_id, "one word of at most 64 letters, digits, _ . and -, that begins with a letter or digit"),
     "mark": ((*PASSES, "status"), mark_of, "true, false, pending, in_progress, done, complete or blocked"),
-    "after": (("dependencies", "dependsOn", "depends_on"), _as_lines, "a list of ids"),
-    "priority": (("priority",), _as_priority, "a whole number, 1 for the first"),
+    "after": (("dependencies", "dependsOn", "depends_on"), _read_lines, "a list of ids"),
+    "priority": (("priority",), _read_priority, "a whole number, 1 for the first"),
     "verify": (
         ("verification_criteria", "acceptanceCriteria", "acceptance_criteria", "steps"),
-        _as_lines,
+        _read_lines,
         "a list of what has to hold",
     ),
     "subtasks": (("subtasks",), _as_objects, "a list of tasks"),
@@ -122,11 +122,11 @@ class ImportedTasks:
         self.text = data[start:end].decode(errors="surrogateescape")
         """The JSON as it is in the plan."""
         self._name = name
-        self._as_line = data.count(b"\n", 0, start)
-        self.place = f"{name}:{self._as_line}" if self._as_line else name
+        self._first_line = data.count(b"\n", 0, start)
+        self.place = f"{name}:{self._first_line}" if self._first_line else name
         """Where the JSON is, for messages: the plan's name, with a line number if it is in a block."""
         try:
-            root = _DECODER.decode("\n" * self._as_line + self.text)
+            root = _DECODER.decode("\n" * self._first_line + self.text)
         except (ValueError, RecursionError) as error:
             raise RalphError(f"{name}: not JSON that can be read: {error}") from error
         content = [JsonPart("", root, self.text.find("["), 0)]
@@ -151,7 +151,7 @@ class ImportedTasks:
         """Adds the tasks of this list, with their subtasks, to `tasks` and `nodes`."""
         for place, whole in enumerate(_parse_parts(self.text, listed.start)):
             where = f"{path}[{place}]"
-            number = self._as_line + 1 + self.text.count("\n", 0, whole.start)
+            number = self._first_line + 1 + self.text.count("\n", 0, whole.start)
             message = self._fields_of(whole.value, f"{self._name}:{number}: {where}")
             text = message["text"] or ""
             is_blocked = message["mark"] == " " and mark_of(whole.value.get("status")) == "!"

@@ -12,7 +12,7 @@ from ralph.errors import RalphError
 from ralph.loop.iteration import run_agent_once
 from ralph.plan import progress, tasks
 from ralph.plan.tasks import Note, Task, edits
-from ralph.plan.tasks.mending import undo_list_edits
+from ralph.plan.tasks.mending import restore_own_sections
 from ralph.run import criteria, evidence, tasklist
 from ralph.run.claims import check_done_claim, run_verify
 from ralph.run.context import Run
@@ -253,7 +253,7 @@ class StrictController(Controller):
         failed = self._guard.commit_task(task.id, message)
         self._guard.undo_changes_by_checks("while a task is committed")
         if failed:
-            self._edit_list(lambda text: undo_list_edits(before, text).text)
+            self._edit_list(lambda text: restore_own_sections(before, text).text)
         else:
             save_reviewed_files(self._run, task.id, ())
         return failed
@@ -281,7 +281,7 @@ class StrictController(Controller):
         self._guard.begin_watch()
         broken = evidence.recheck(self._run, self._file.text, partial(self._guard.lacked_by_commit, ""))
         self._guard.undo_changes_by_checks("while all is checked again")
-        self._edit_list(lambda text: edits.with_broken_tasks(text, broken or {}))
+        self._edit_list(lambda text: edits.with_tasks_reopened(text, broken or {}))
         return broken
 
     def _set_task_aside(self, iteration: Iteration) -> Iteration:

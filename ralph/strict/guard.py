@@ -17,7 +17,7 @@ from ralph.agent.turn import Commits
 from ralph.errors import RalphError
 from ralph.git.repository import Repository, jj_commit
 from ralph.git.settings import tampering_reason
-from ralph.plan.tasks.mending import undo_list_edits
+from ralph.plan.tasks.mending import restore_own_sections
 from ralph.process import signals
 from ralph.process.supervisor import Command
 from ralph.run.context import Run
@@ -466,10 +466,10 @@ def mend_progress_file(run: Run, before: bytes, when: str) -> tuple[str, ...]:
     """Puts back what is ralph's in the progress file, as it was `before`; what was done to it, in words."""
     run.read_progress()
     left, name = run.file.text, run.file.path.name
-    right, what, kinds = undo_list_edits(before, left)
+    right, what, kinds = restore_own_sections(before, left)
     if right == left:
         return ()
-    run.file.edit(lambda text: undo_list_edits(before, text).text)
+    run.file.edit(lambda text: restore_own_sections(before, text).text)
     kept, message = run.state.keep_copy(name, left), "the task list is in its order; new tasks are under ## Proposed"
     if what:
         undone = "; ".join(what)

@@ -11,7 +11,7 @@ from ralph.loop.modes import undo_ticks
 from ralph.loop.session import check_can_begin
 from ralph.plan import progress, tasks
 from ralph.plan.tasks import edits
-from ralph.plan.tasks.mending import undo_list_edits
+from ralph.plan.tasks.mending import restore_own_sections
 from ralph.process.lock import Lock
 from ralph.process.programs import end_marked_processes
 from ralph.run.claims import refuse_claim
@@ -101,7 +101,7 @@ def put_list_back(run: Run, before: TreeBefore | None, death: UnjudgedIteration)
     if run.start.is_strict_build and any(task.mark == "~" for task in tasks.read_tasks(death.own_progress_text)):
         look = load_tree_at_end(run.state, before) if before else None
         left = os.fsencode(look.progress) if look else run.read_progress() and run.file.text
-        if undo_list_edits(death.own_progress_text, left).text != left:  # else what is in it now is the user's
+        if restore_own_sections(death.own_progress_text, left).text != left:  # else what is in it now is the user's
             mend_progress_file(run, death.own_progress_text, "also after ralph was killed")
     elif run.start.is_strict_build and death.own_progress_text:  # it worked on no task, or its task was put down
         undo_ticks(run, death.mode, death.own_progress_text)

@@ -57,7 +57,7 @@ class ProgressFile:
         while _is_blank(text := self._read_bytes()) and is_known and time.monotonic() < deadline:
             time.sleep(0.02)
         if _is_blank(text) and is_known:
-            text = self._restore_last()
+            text = self._restore_last_read()
         if text != self.text:
             self.text, self.last = text, parse(text)
         return self.last
@@ -79,7 +79,7 @@ class ProgressFile:
         with files.os_errors_as_ralph_errors(self.path, "read"):
             return self.path.exists() and not self.path.is_file()
 
-    def _restore_last(self) -> bytes:
+    def _restore_last_read(self) -> bytes:
         """Puts back and returns the text that was read last; moves whatever has taken its place to `kept/`."""
         try:
             if self._is_replaced():
@@ -132,7 +132,7 @@ class NewMessages:
         self._new = self._gone = list[bytes]()
         self._version: object = None
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Notes new messages; cheap as long as nobody writes to the file."""
         with contextlib.suppress(OSError):
             now = os.stat(self._path)  # noqa: PTH116 - five times a second, and Path takes twice as long

@@ -2,7 +2,7 @@
 
 from ralph.plan.progress.task import (
     STATUSES,
-    WHOLE,
+    WHOLE_NUMBER,
     Note,
     Task,
 )
@@ -19,7 +19,7 @@ from ralph.plan.tasks.reading import (
 
 __all__ = [
     "STATUSES",
-    "WHOLE",
+    "WHOLE_NUMBER",
     "Note",
     "Task",
     "count_startable_tasks",

@@ -82,7 +82,7 @@ def with_failure(text: bytes, task_id: str, why: str, most: int | None = None, *
     return with_mark(text, "!", task_id, note="blocked", why=f"given up after attempt {tries}: {reason}")
 
 
-def with_broken_tasks(text: bytes, broken: Mapping[str, str]) -> bytes:
+def with_tasks_reopened(text: bytes, broken: Mapping[str, str]) -> bytes:
     """The text with these tasks pending again, each with the reason, and the ticked tasks above them pending, too."""
     for task_id, why in broken.items():
         task = find_task(read_tasks(text), task_id)

@@ -25,7 +25,7 @@ class MendedList(NamedTuple):
     """How many changes were undone, by kind, such as `tick`; 0 for a kind that has no number."""
 
 
-def undo_list_edits(before: bytes, after: bytes) -> MendedList:
+def restore_own_sections(before: bytes, after: bytes) -> MendedList:
     """The text `after` with what is ralph's alone as it is in `before`, except a new RALPH_STOP or RALPH_BLOCKED.
 
     If that is impossible, the text is `before`, with only those words added.
@@ -38,7 +38,7 @@ def undo_list_edits(before: bytes, after: bytes) -> MendedList:
     new = [task for task in read_tasks(after) if task.id not in known and task.text not in known]
     text = _keep_stop_lines(before, after)
     for quote in (b"", b"> ") if after.strip() else ():  # ralph ignores quoted lines
-        merged = _keep_stop_lines(_merge_section(before, after, new, quote), after)
+        merged = _keep_stop_lines(_merge_sections(before, after, new, quote), after)
         if _parsed_tasks_and_status(merged) == wanted:
             text = merged
             break
@@ -91,7 +91,7 @@ def _split_sections(text: bytes) -> Iterator[tuple[str, bool, bytes]]:
         yield title, has_tasks or not title or title.startswith(_OURS), text[start:end]
 
 
-def _merge_section(before: bytes, after: bytes, new: Sequence[Task], quote: bytes) -> bytes:
+def _merge_sections(before: bytes, after: bytes, new: Sequence[Task], quote: bytes) -> bytes:
     """Ralph's sections from `before`, then all others from `after`, and the new tasks, unticked, in Proposed.
 
     `quote` is put in front of each line of the others, except their first.
