@@ -1,4 +1,4 @@
-"""One turn of the agent and a look at its result; the record of that; and the pause after it."""
+"""Runs the agent once and collects what it did, records the iteration, and pauses or waits after it."""
 
 import contextlib
 import math
@@ -27,14 +27,14 @@ from ralph.store import journal
 from ralph.words import format_duration, format_moment, join_names, one_line, shorten
 
 _LOOK_UP_S = 2.0
-"""Seconds between looks at the progress file during a wait: somebody may have written RALPH_STOP."""
+"""Seconds between reads of the progress file during a wait, since the user may write RALPH_STOP."""
 _BEAT_S = 300.0
 _FILES = 100
-"""Of an iteration that the journal names."""
+"""The most files of an iteration that the journal names."""
 
 
 def run_agent_once(run: Run) -> Iteration:
-    """Runs the agent once, ends all that it started, and looks what it changed."""
+    """Runs the agent once, ends everything that it started, and returns what it did and changed."""
     _prepare_storage(run)
     run.update_iteration(number=run.earlier + run.tally.iterations + 1)
     run.pool.take_next()
@@ -62,12 +62,12 @@ def run_agent_once(run: Run) -> Iteration:
         )
     commits = Commits()
     changed = watched.changed or ()
-    if not watched.blocked:  # else no git may run any more
+    if not watched.blocked:  # else git may not run any more
         if not guard:
             run.command_runner.remove_orphaned_locks("the agent")
-        if after.verified:  # that word is ralph's alone, even if nothing is verified today
+        if after.verified:  # only ralph may write that line, even if nothing is verified
             after = run.file.edit(progress.without_lines, "Verified")
-        if before.round and after.rounds != before.rounds:  # how often something was validated only ralph counts
+        if before.round and after.rounds != before.rounds:  # only ralph counts the rounds
             after = run.file.edit(progress.with_mode, after.mode or "build", before.rounds)
         if watched.changed is None:
             commits, changed = run.changes.take_changes()
@@ -84,7 +84,7 @@ def run_agent_once(run: Run) -> Iteration:
 
 
 def _prepare_storage(run: Run) -> None:
-    """Raises RalphError before money is spent on an iteration that cannot come to anything."""
+    """Makes room for the records. Raises RalphError, before money is spent, if the iteration cannot succeed."""
     if not run.top.is_dir() or not os.path.samefile(run.top, "."):  # noqa: PTH121 - a fourth of Path's time
         raise RalphError(f"{run.top}: the working directory is gone", 1)
     if not run.start.plan.is_file():
@@ -95,9 +95,9 @@ def _prepare_storage(run: Run) -> None:
 
 
 def _announce_iteration(run: Run, transcript: Path) -> progress.Progress:
-    """Prints the heading, sends the first notice; the progress before the iteration."""
+    """Prints the heading, sends the first notice, and returns the progress before the iteration."""
     if run.settings.mcp and not run.controller.picks_tasks:
-        run.file.edit(edits.with_ids)  # now: an agent that gives one to a task must not seem to replace it
+        run.file.edit(edits.with_ids)  # now, so that an agent that adds an id does not seem to replace the task
     before = run.file.last
     run.update_iteration(text_before=run.file.text)
     run.git_settings.begin()
@@ -114,7 +114,7 @@ def _announce_iteration(run: Run, transcript: Path) -> progress.Progress:
 
 
 def _run_agent(run: Run, transcript: Path, prompt: str, messages: NewMessages) -> Turn:
-    """The result of running the agent once. It ends when it is interrupted, at a bound, or when it lingers."""
+    """Runs the agent until it ends, is interrupted, reaches a limit or lingers after its result; returns its turn."""
     tried = run.current.values.get("TRY")
     rung = tried - 1 if isinstance(tried, int) else run.tally.refusals + run.tally.failures // 2
     settings = run.settings
@@ -142,7 +142,7 @@ def _run_agent(run: Run, transcript: Path, prompt: str, messages: NewMessages) -
             Outcome.OK: took_s - result_at > pace.after_result_s,
             Outcome.OUT_OF_TIME: works and run.elapsed_s() >= most_s,
             Outcome.TIMED_OUT: works and took_s > whole_s,
-            Outcome.TROUBLE: works and took_s - retries_at > silence_s,  # what it prints of that does not show life
+            Outcome.TROUBLE: works and took_s - retries_at > silence_s,  # printing retries is not a sign of life
             Outcome.HUNG: works and silent_s > silence_s,
             Outcome.TOO_LONG: works and printed > pace.transcript_bytes,
             Outcome.CONTEXT_FULL: works and stream.is_context_full(settings.max_context),
@@ -165,7 +165,7 @@ def _run_agent(run: Run, transcript: Path, prompt: str, messages: NewMessages) -
             drop_stream_events(transcript)
     if ended.unstarted:
         why = f"the agent {argv[0]} cannot be started: {ended.unstarted}"
-        passes = run.tally.iterations > 0  # it was there an iteration ago: somebody puts a new one in its place
+        passes = run.tally.iterations > 0  # it was there an iteration ago, so it is being replaced
         outcome = Outcome.TROUBLE if passes else Outcome.HOPELESS
         return Turn(outcome=outcome, why=f"{why} (a script needs a right #! line; see --agent)")
     turn = stream.to_turn(agent, ended, cut, took_s=time.monotonic() - began, now=pace.now())
@@ -174,7 +174,7 @@ def _run_agent(run: Run, transcript: Path, prompt: str, messages: NewMessages) -
 
 
 def record_iteration(run: Run, iteration: Iteration) -> None:
-    """The journal, the tally, the summary line, what deserves one of its own; a monitor hears that ralph is alive."""
+    """Records the iteration in the tally and the journal, prints its summary and remarks, and pings the monitor."""
     iteration = replace(iteration, after=run.file.last)
     message = notices.iteration_summary(run, iteration)
     run.live.tally = add_to_tally(run.tally, iteration)
@@ -188,7 +188,7 @@ def record_iteration(run: Run, iteration: Iteration) -> None:
         run.screen.say(message)
         run.live.summaries.append(message)
     spent = iteration.before.spent_usd + (iteration.turn.cost_usd or 0.0)
-    if run.settings.max_total_cost is not None and spent:  # also without a cost: the agent may have changed it
+    if run.settings.max_total_cost is not None and spent:  # even without a cost, since the agent may have changed it
         run.file.edit(progress.with_spent, spent)
     if run.controller.picks_tasks or not needs_final_check(
         run.file.last, run.settings
@@ -199,7 +199,7 @@ def record_iteration(run: Run, iteration: Iteration) -> None:
 
 
 def _write_down(run: Run, iteration: Iteration, message: str) -> None:
-    """A line of the journal, and one of the history: `message` is why it went wrong, or what the agent did."""
+    """Writes a line of the journal and one of the history."""
     turn = iteration.turn
     commits = iteration.commits
     after = iteration.after
@@ -208,7 +208,7 @@ def _write_down(run: Run, iteration: Iteration, message: str) -> None:
     bad = failed or iteration.again or (iteration.ended and iteration.ended.reason.code)
     line = run.write_journal(
         "iteration",
-        round=iteration.before.round,  # what follows may be in the file by now
+        round=iteration.before.round,  # the file may have the next one by now
         success=not bad and (iteration.passed or iteration.is_queued or not run.current.task),
         message=failed or turn.why or words,
         requirement_id=run.current.task or None,
@@ -263,7 +263,7 @@ def _collect_remarks(run: Run, iteration: Iteration) -> Iterator[str]:
 
 
 def pause_or_wait(run: Run, iteration: Iteration) -> Stop | None:
-    """What lies between two iterations: a notice and a pause, or a long wait; a Stop where that would be in vain."""
+    """Sends the progress notice and pauses, or waits out a limit or trouble. Returns a Stop if waiting is pointless."""
     if iteration.again:
         return _wait_for_limit_or_trouble(run, iteration.turn)
     every = run.settings.notify_frequency
@@ -276,20 +276,20 @@ def pause_or_wait(run: Run, iteration: Iteration) -> Stop | None:
 
 
 def pause_between(run: Run) -> None:
-    """The time between two iterations; none where there is something else to do."""
+    """Pauses between two iterations, unless there is something else to do."""
     if run.tally.iterations and run.settings.delay and not _wait_is_pointless(run):
         run.console.set_activity("next iteration", run.settings.delay)
         _sleep(run, run.settings.delay)
 
 
 def _wait_for_limit_or_trouble(run: Run, turn: Turn) -> Stop | None:
-    """A long pause after this turn, with one line, and for a limit one notice; a Stop where max-time is sooner over.
+    """Waits until a usage limit or trouble is over, and says so. Returns a Stop if max-time is over sooner.
 
-    None for a limit where another agent can work meanwhile.
+    Does not wait for a limit if another agent can work meanwhile.
     """
     if (
         _wait_is_pointless(run) or run.controller.last_attempt_began_at < run.tally.last_wait_ended_at
-    ):  # it met the limit that was waited for since
+    ):  # it met the limit that ralph has waited for since
         return None
     now = run.pace.now()
     most_s = run.settings.max_time
@@ -318,7 +318,7 @@ def _wait_for_limit_or_trouble(run: Run, turn: Turn) -> Stop | None:
 
 
 def wait_watching_file(run: Run, seconds: float) -> None:
-    """Waits that long for a limit or trouble to pass, or until somebody writes what ends the run."""
+    """Waits that many seconds, or until the user writes something into the progress file that ends the run."""
     waited_s = _sleep(run, seconds)
     run.tally.unrecorded_wait_s += waited_s
     run.tally.last_wait_ended_at = run.pace.uptime_s()
@@ -326,12 +326,12 @@ def wait_watching_file(run: Run, seconds: float) -> None:
 
 
 def _wait_is_pointless(run: Run) -> bool:
-    """Whether there is something else to do: somebody said stop or done, or a limit is reached."""
+    """Whether there is something else to do: the file says stop or done, or a limit is reached."""
     return needs_final_check(run.read_progress(), run.settings) or run.stop_reason() is not None
 
 
 def _sleep(run: Run, seconds: float) -> float:
-    """How long it waited, by two clocks: one may be set by somebody, the other may not know what the first one does."""
+    """Waits so many seconds, by two clocks: one can be set, the other may miss sleep. Returns how many passed."""
     pace = run.pace
     began = beat = running = pace.uptime_s()
     until = pace.now() + seconds

@@ -1,7 +1,7 @@
-"""The loop, to be read aloud. The rules by which it decides are in verdict.py and judge.py.
+"""The loop on one screen. The rules by which it decides are in verdict.py and judge.py.
 
-Who picks the tasks and ticks them is the controller's business: plain, strict or parallel. The progress file is read
-again each time round, so a restart needs no code: the same command continues where the file says.
+The controller (plain, strict or parallel) picks and ticks the tasks. The progress file is read again each time round,
+so a restart needs no code: the same command continues where the file says.
 """
 
 from ralph.loop.iteration import pause_between, pause_or_wait, record_iteration
@@ -28,9 +28,9 @@ def loop(run: Run) -> Stop:
 
 
 def prepare_next_iteration(run: Run) -> Stop | None:
-    """Why there is no next iteration, or None once it is prepared.
+    """Prepares the next iteration. Returns why there is none, or None if it can begin.
 
-    Follows the mode that the file names, checks a RALPH_DONE, whoever wrote it, and has the next task chosen.
+    Switches to the mode that the file names, checks a RALPH_DONE, whoever wrote it, and has the next task chosen.
     """
     if stop := run.stop_if_git_tampered():
         return stop
@@ -41,7 +41,7 @@ def prepare_next_iteration(run: Run) -> Stop | None:
     while needs_final_check(run.file.last, run.settings) and not run.stop_if_interrupted():
         check_claim(run)
         if run.stop_reason() or (run.controller.picks_tasks and run.settings.max_failures is None):
-            break  # where all is ticked no agent fixes what fails, and nobody counts how often
+            break  # no agent fixes what fails if all is ticked, and nothing counts the failures
         pause_between(run)
         run.read_progress()
     stop = run.stop_reason()
@@ -52,20 +52,20 @@ def prepare_next_iteration(run: Run) -> Stop | None:
 
 
 def judge_and_conclude(run: Run, iteration: Iteration) -> Iteration:
-    """The iteration with its result; the progress file says so too."""
+    """Returns the iteration with its result, which is in the progress file too by then."""
     iteration = judge_iteration(iteration, run.tally, run.settings)
-    if iteration.watched.blocked:  # the agent led git elsewhere, so none may run; `judge_iteration` says stop
+    if iteration.watched.blocked:  # git may lead elsewhere, so it may not run; `judge_iteration` stops the run
         return iteration
     return run.controller.conclude(iteration)
 
 
 def finish_run(run: Run, stop: Stop) -> Stop:
-    """The last words in the progress file: a start that would only repeat what failed is blocked there."""
-    if stop.reason is not Reason.TAMPERED:  # else the next run would take what is there for the user's
+    """Writes the end of the run into the progress file, with RALPH_BLOCKED if another run would only fail again."""
+    if stop.reason is not Reason.TAMPERED:  # else the next run would take its changes for the user's
         stop = run.stop_if_interrupted() or stop
     run.state.end_iteration()
     if stop.reason is Reason.TALK:
-        run.state.save_note(AnnouncedConversation(mode=run.mode))  # the last notice says it
+        run.state.save_note(AnnouncedConversation(mode=run.mode))  # the last notice announces it
     if stop.opens_breaker:
         run.file.edit(progress.with_blocked_line, stop.why)
         run.state.save_note(BlockReason(reason=stop.reason.name))

@@ -1,4 +1,4 @@
-"""Modes: which one holds, and which one follows. The progress file says it, so that every run continues there."""
+"""Modes: which one is in force, and which follows. The progress file names it, so that every run continues there."""
 
 from bisect import bisect
 from dataclasses import replace
@@ -18,7 +18,7 @@ from ralph.words import join_names, plural
 
 
 def enter_mode(run: Run) -> None:
-    """Sets up a mode: the controller that it needs, in place of that of the mode before."""
+    """Sets up a mode: makes the controller that it needs, in place of the one before."""
     if run.start.asked.mode == "all" and not _is_mode_from_progress_file(run):
         run.file.edit(progress.with_mode, run.mode)
         run.live.file_mode = run.mode
@@ -27,14 +27,14 @@ def enter_mode(run: Run) -> None:
 
 
 def leave_mode(run: Run) -> None:
-    """Leaves a mode, also after an error: nobody watches, picks or works for it."""
+    """Leaves a mode, even after an error: closes its controller and clears the current task."""
     run.controller.close()
     run.live.controller = Controller()
     run.update_iteration(task="", values={})
 
 
 def switch_to_file_mode(run: Run) -> None:
-    """Changes to the mode that the Mode: line of the progress file has come to name."""
+    """Switches to the mode that the `Mode:` line of the progress file names now."""
     before = "build" if run.start.is_role else run.mode
     mode = run.file.last.mode
     if run.file.last.done or run.controller.is_busy:
@@ -52,7 +52,7 @@ def switch_to_file_mode(run: Run) -> None:
 
 
 def is_validation_due(run: Run) -> bool:
-    """Whether enough was ticked for validate to look, as often as rounds may be; when nobody works the file says so."""
+    """Whether enough was ticked for validate to run, at most max-rounds times; if no agent works, writes its name."""
     now, every, live = run.read_progress(), run.settings.validate_every, run.live
     starts = [line.start for line, *_ in now.headings]
     listed, still_open = ({bisect(starts, task.line.start) for task in some} for some in (now.tasks, now.open))
@@ -67,18 +67,18 @@ def is_validation_due(run: Run) -> bool:
 
 
 def advance_mode(run: Run, stop: Stop) -> bool:
-    """Under `all`, names the next mode in the file once this one is done; returns whether it did."""
+    """Under `all`, writes the next mode into the file once this one is done; returns whether it did."""
     mode = run.settings.next_mode
     if stop.reason is not Reason.DONE or run.start.asked.mode != "all" or not mode:
         return False
     rounds = f"{run.file.last.round + 1}/{run.settings.max_rounds}"
     run.file.edit(lambda text: progress.with_mode(progress.with_status(text, "IN_PROGRESS"), mode, rounds))
-    run.start.in_mode(mode).load_prompt()  # or it ends here, where its template is gone or wrong
+    run.start.in_mode(mode).load_prompt()  # ends the run here if the template is missing or wrong
     return True
 
 
 def skip_build_if_done(run: Run) -> bool:
-    """Under `all`, names the next mode at once where no task is open and verify passes; returns whether it did."""
+    """Under `all`, writes the next mode at once if no task is open and verify passes; returns whether it did."""
     now = run.file.last
     begins = run.start.asked.mode == "all" and not run.settings.once and not run.tally.last_failure
     if not begins or not run.settings.verify or not now.tasks or now.open:
@@ -88,7 +88,7 @@ def skip_build_if_done(run: Run) -> bool:
 
 
 def end_one_iteration_mode(run: Run, iteration: Iteration) -> Iteration:
-    """What a mode of one iteration came to: it ticks nothing, declares nothing done, and the next mode follows."""
+    """Ends a mode of one iteration: takes back its ticks and its RALPH_DONE, and sets what follows."""
     after = iteration.after
     stop = iteration.ended
     reason = stop and stop.reason
@@ -109,9 +109,9 @@ def end_one_iteration_mode(run: Run, iteration: Iteration) -> Iteration:
     if run.settings.strict and (wrong := _find_list_problems(run)) and reason is Reason.ONCE:
         return replace(iteration, ended=Stop(Reason.ONCE_FAILED, wrong))
     if reason is Reason.ONCE and not judges and _announce_green_checks(run) and goes_on:
-        return replace(iteration, ended=None)  # it is planned once more
+        return replace(iteration, ended=None)  # planning is repeated once
     if stop and reason is Reason.ONCE_FAILED and goes_on and not ended_well:
-        return replace(iteration, ended=None, failed=stop.why)  # it is tried again, as often as others may fail
+        return replace(iteration, ended=None, failed=stop.why)  # it is repeated, up to max-failures
     if judges:
         return (
             replace(iteration, ended=_follow_validation(run, goes_on=goes_on)) if reason is Reason.ONCE else iteration
@@ -122,7 +122,7 @@ def end_one_iteration_mode(run: Run, iteration: Iteration) -> Iteration:
 
 
 def _follow_validation(run: Run, *, goes_on: bool) -> Stop | None:
-    """What follows on a mode that judges: done if no task is open and verify passes, else the next mode, some times."""
+    """Sets what follows validate: done if no task is open and verify passes, else the next mode, max-rounds times."""
     rounds = max(run.file.last.round, 1)
     most = run.settings.max_rounds
     stands = _is_mode_from_progress_file(run)
@@ -142,12 +142,12 @@ def _follow_validation(run: Run, *, goes_on: bool) -> Stop | None:
 
 
 def _is_mode_from_progress_file(run: Run) -> bool:
-    """Whether the mode comes from the progress file, and not only from this command line."""
+    """Whether the progress file names the mode in force, and not only the command line."""
     return run.mode == (run.live.file_mode or "build")
 
 
 def _find_list_problems(run: Run) -> str:
-    """What is wrong with the list of tasks; ids are given now."""
+    """Returns what is wrong with the task list; takes back its ticks."""
     undo_ticks(run, run.mode, run.current.text_before)
     try:
         run.start.why_stuck(run.file.text)
@@ -157,7 +157,7 @@ def _find_list_problems(run: Run) -> str:
 
 
 def _announce_green_checks(run: Run) -> bool:
-    """Says which checks of open tasks hold before anything is built; whether the plan has not been announced before."""
+    """Reports which checks of open tasks pass before anything is built; True if that is new, to repeat planning."""
     if not (run.settings.strict and run.settings.evidence) or run.start.rehearsal:
         return False
     checks = criteria.checks_of_tasks(task for task in tasks.read_tasks(run.file.text) if not task.done)
@@ -174,7 +174,7 @@ def _announce_green_checks(run: Run) -> bool:
 
 
 def undo_ticks(run: Run, mode: str, before: bytes) -> None:
-    """Takes back what a mode ticked that works on no task."""
+    """Takes back the ticks of a mode that works on no task."""
     ticked = run.file.last.ticked
     now = run.file.edit(lambda text: edits.without_new_ticks(before, text))
     if ticked > now.ticked:

@@ -9,17 +9,17 @@ from ralph.run.judge import Iteration
 
 
 class PlainController(Controller):
-    """The agent picks, ticks and commits; ralph looks at the result."""
+    """The agent picks, ticks and commits; ralph checks the result."""
 
     def __init__(self, run: Run, guard: TreeGuard | None) -> None:
         self._run, self.guard = run, guard
 
     def run_iteration(self) -> Iteration:
-        """What is known of the next iteration once its agent has ended."""
+        """Runs the next iteration and returns what is known of it once its agent has ended."""
         return run_agent_once(self._run)
 
     def conclude(self, iteration: Iteration) -> Iteration:
-        """Takes back a claim that does not hold; a mode of one iteration is over then."""
+        """Refuses a RALPH_DONE that does not hold, and ends a mode of one iteration."""
         if self._run.settings.once:
             iteration = end_one_iteration_mode(self._run, iteration)
         if iteration.refused:

@@ -1,4 +1,4 @@
-"""A session: the loop in its surroundings, and an orderly way out however it ends."""
+"""A session: sets up the loop, runs it, and cleans up however it ends."""
 
 import os
 import time
@@ -29,20 +29,20 @@ from ralph.words import plural, timestamp
 
 
 class Wiring(NamedTuple):
-    """What a session needs of the rooms above the loop."""
+    """What a session needs from the rooms above the loop."""
 
     make_controller: Callable[[Run], Controller]
     recover: Callable[[Run, Lock], None]
-    """Puts right what a dead run left. Raises RalphError where the user has to decide."""
+    """Recovers from the death of an earlier run. Raises RalphError if the user has to decide."""
     record_tree_after_death: Callable[[State], None]
-    """What the supervisor does once ralph is gone and all has ended."""
+    """What the supervisor does once ralph is dead and everything has ended."""
 
 
 def run_session(start: PreparedStart, file: ProgressFile, state: State, held_lock: Lock, wiring: Wiring) -> int:
-    """Runs the loop to its end; the exit code, 128 + its number where a signal ended it.
+    """Runs the loop to its end and returns the exit code, 128 + its number if a signal ended it.
 
-    Raises RalphError where no iteration could begin. An error of ralph's own leaves the supervisor, which still has an
-    agent to end, and the lock in place.
+    Raises RalphError if no iteration could begin. A bug in ralph leaves the lock, and the supervisor, which still has
+    an agent to end, in place.
     """
     last_look = partial(wiring.record_tree_after_death, state)
     run = open_run(start, file, state, held_lock, after_death=last_look, make_controller=wiring.make_controller)
@@ -69,7 +69,7 @@ def run_session(start: PreparedStart, file: ProgressFile, state: State, held_loc
 
 
 def check_can_begin(run: Run) -> None:
-    """Raises RalphError where no iteration could begin: before a run uses up what it found."""
+    """Raises RalphError if no iteration can begin, before anything of an earlier run is used up."""
     for start in (run.start, *run.start.with_own_agents()):
         check_installed(start.agents, start.settings)
         run.print_setting_remarks(start.settings)
@@ -78,7 +78,7 @@ def check_can_begin(run: Run) -> None:
 
 
 def _prepare_session(run: Run, held_lock: Lock, wiring: Wiring) -> None:
-    """What must be there before the first iteration, or a clear error; the last checks before money is spent."""
+    """Prepares the first iteration: recovery, progress file, mode. Raises RalphError before money is spent."""
     start = run.start
     file = run.file
     state = run.state
@@ -102,7 +102,7 @@ def _prepare_session(run: Run, held_lock: Lock, wiring: Wiring) -> None:
     for text in start.imported_tasks_missing_from(file.text):
         run.console.complain(text.message)
     if start.is_strict_build:
-        start.why_stuck(file.text)  # where the list is wrong, it ends here
+        start.why_stuck(file.text)  # ends the run here if the list is wrong
     run.changes.begin()
     enter_mode(run)
     if start.is_strict_build and file.last.verified and start.is_verified_stale(file.last):
@@ -126,7 +126,7 @@ def _prepare_session(run: Run, held_lock: Lock, wiring: Wiring) -> None:
 
 
 def _close_session(run: Run, stop: Stop) -> None:
-    """The last line, also of the journal, and the last notice."""
+    """Prints and records how the run ended, sends the last notice, and stops what still runs for the run."""
     leave_mode(run)
     run.console.set_activity("sending the last notice")
     run.write_journal(

@@ -12,9 +12,9 @@ from ralph.words import WRONG, format_duration, join_names, one_line, timestamp
 
 
 def check_claim(run: Run) -> None:
-    """Accepts what is claimed, or takes it back, which counts.
+    """Accepts a RALPH_DONE, or refuses it, which counts toward the limit.
 
-    What the user asks for while that is found out keeps it from being done, and is not a refusal.
+    Work that the user adds meanwhile also keeps the plan from being done, but is not a refusal.
     """
     if reasons := check_done_claim(run):
         run.tally.refusals += 1
@@ -27,9 +27,9 @@ def check_claim(run: Run) -> None:
 
 
 def check_done_claim(run: Run, *, is_verified: bool = False) -> Sequence[str]:
-    """Why what is claimed was taken back; nothing where it was accepted, or nobody could say.
+    """Returns why RALPH_DONE was refused; empty if it was accepted, or if a signal left that open.
 
-    What is open was never done; the checks of all that is ticked have to hold once more, then the verify command.
+    No task may be open, then the checks of all ticked tasks must pass once more, then the verify command.
     """
     before = _open_work(run)
     reasons = why_not_done(run.file.last) if run.controller.picks_tasks else []
@@ -52,14 +52,14 @@ def check_done_claim(run: Run, *, is_verified: bool = False) -> Sequence[str]:
 
 
 def _open_work(run: Run) -> set[str]:
-    """What is open in the progress file: its tasks, and what the user wrote under Messages."""
+    """Returns the open tasks of the progress file, and what the user wrote under Messages."""
     messages = {line.decode(errors="replace") for line in progress.message_lines(run.file.text)}
     return {task.whole for task in run.file.last.open} | messages
 
 
 def accept_claim(run: Run) -> None:
-    """RALPH_DONE holds: what an earlier refusal left in the file is no longer true."""
-    if run.controller.picks_tasks:  # then it is ralph who says so
+    """Records that RALPH_DONE is true, and removes what an earlier refusal left in the file."""
+    if run.controller.picks_tasks:  # so ralph sets the status
         run.file.edit(progress.with_status, "RALPH_DONE")
         run.update_plan()
         if not run.git_settings.serious:
@@ -71,7 +71,7 @@ def accept_claim(run: Run) -> None:
 
 
 def refuse_claim(run: Run, reasons: Sequence[str], missing: Sequence[Task] = (), output: str = "") -> None:
-    """Takes RALPH_DONE back, with the reasons and the missing tasks for the next iteration to read."""
+    """Removes RALPH_DONE; puts the missing tasks back, and writes the reasons for the next iteration."""
     for reason in reasons:
         run.console.complain(f"RALPH_DONE refused: {reason}")
 
@@ -83,7 +83,7 @@ def refuse_claim(run: Run, reasons: Sequence[str], missing: Sequence[Task] = (),
 
 
 def verify_before_start(run: Run) -> bool:
-    """Whether the verify command was run now, once before the first agent: none is to blame for what is red then."""
+    """Runs the verify command once before the first agent, which is not to blame for a red one; True if it ran now."""
     settings, now = run.settings, run.file.last
     if not settings.verify or settings.once or run.start.rehearsal or run.is_attempt:
         return False
@@ -99,7 +99,7 @@ def verify_before_start(run: Run) -> bool:
 
 
 def load_start_result(run: Run) -> str | None:
-    """How the verify command ended before anything was built; empty once it was green, None before it ran."""
+    """Returns how the verify command ended before anything was built; empty once it was green, None if it never ran."""
     noted = run.state.load_note(StartResult)
     return noted.failure if noted and noted.command == run.settings.verify else None
 
@@ -109,7 +109,7 @@ def _save_start_result(run: Run, how: str) -> None:
 
 
 def run_verify(run: Run) -> CheckResult | None:
-    """The result of the verify command; None when a signal came before its end."""
+    """Runs the verify command and returns its result; None if a signal ended it."""
     command = run.settings.verify or ""
     ended = run.command_runner.run_shell("verifying", "the verify command", command)
     if ended is None:

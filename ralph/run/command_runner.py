@@ -1,4 +1,4 @@
-"""A command of the project: run to its end with all that it starts, and its result."""
+"""Runs a command of the project to its end, with everything that it starts."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -28,24 +28,24 @@ class CommandRunner:
     """Runs a program below the supervisor."""
     env: Mapping[str, str]
     wrap: Sequence[str]
-    """The sandbox command that goes before each."""
+    """The sandbox command in front of each command."""
     timeout_s: float | None
-    """Of a shell command."""
+    """The time limit of a shell command."""
     new_record: Callable[[], Path]
-    """A file for the output of a shell command."""
+    """Returns a new path for the output of a shell command."""
 
     def run_shell(self, doing: str, what: str, command: str) -> CheckResult | None:
-        """The result of a shell command that says whether something is done, as `run_program` does."""
+        """Runs a shell command that says whether something is done; returns what `run_program` does."""
         self.console.screen.remark(f"ralph: {doing}: {command}")
         self.console.set_activity(f"{doing}: {command}")
         job = Command(["sh", "-c", f"exec 2>&1\n{command}"], self.env, self.new_record())
         return self.run_program(what, job, self.timeout_s)
 
     def run_program(self, what: str, job: Command, timeout_s: float | None) -> CheckResult | None:
-        """How a program of the project ended, and all that it started with it; `what` people call it.
+        """Runs a program of the project, called `what` in messages; returns its result, or None if a signal ended it.
 
-        None when a signal ended it. What it left is ended, removed and said. Raises RalphError when it cannot be
-        started.
+        Ends and reports the processes that it leaves running, and removes its git locks. Raises RalphError if it cannot
+        be started.
         """
         cut, began = "", time.monotonic()
 
@@ -84,6 +84,6 @@ class CommandRunner:
         )
 
     def remove_orphaned_locks(self, of: str) -> None:
-        """Removes the locks of git that somebody left behind, and says so."""
+        """Removes git locks whose owner is gone, and reports them."""
         for lock in self.changes.remove_orphaned_locks():
             self.console.complain(f"removed {lock}, left behind by {of}")

@@ -1,4 +1,4 @@
-"""A run: what is set once, what changes during it, and how time goes for it."""
+"""The context of a run: what is set once, what changes during the run, and its clock."""
 
 import os
 import shutil
@@ -47,18 +47,18 @@ _NO_SUSPENSION = (
 
 @dataclass(frozen=True, kw_only=True)
 class CurrentIteration:
-    """The iteration that runs, or that was the last."""
+    """The current or last iteration."""
 
     number: int = 0
-    """Of the plan; 0 before the first of this run."""
+    """Counted over all runs of the plan; 0 before the first iteration of this run."""
     task: str = ""
-    """The id of the task that it works on, where ralph chose it."""
+    """The id of its task, if ralph chose one."""
     text_before: bytes = b""
-    """The progress file when it began."""
+    """The text of the progress file when it began."""
     transcript: Path | None = None
-    """What its agent printed."""
+    """The file with what its agent printed."""
     values: Mapping[str, Value] = field(default_factory=dict)
-    """What the prompt may say of the task that ralph chose."""
+    """What the prompt may say about the task that ralph chose."""
 
 
 @dataclass(kw_only=True)
@@ -66,28 +66,28 @@ class LiveState:
     """What changes during a run."""
 
     start: PreparedStart
-    """The mode in force, with its settings and its prompt; replaced as a whole."""
+    """The mode in force, with its settings and prompt; replaced as a whole."""
     controller: Controller = field(default_factory=Controller)
-    """Who picks, checks, ticks and commits in that mode."""
+    """What picks, checks, ticks and commits tasks in that mode."""
     iteration: CurrentIteration = CurrentIteration()
     tally: Tally = field(default_factory=Tally)
     file_mode: str
-    """The mode that the progress file named when ralph read it last; empty for none."""
+    """The mode that the progress file named when ralph last read it; empty if it named none."""
     is_switched: bool = False
-    """The mode is not the one that this run began with."""
+    """Whether the mode is another than the run began with."""
     summaries: deque[str] = field(default_factory=lambda: deque(maxlen=5))
-    """The lines of the last iterations."""
+    """The summary lines of the last iterations."""
     looked: tuple[int, int, int] | None = None
-    """How often validate has looked during build, and how many tasks were ticked and headings done the last time."""
+    """How often validate has run during build, and how many tasks and headings were done the last time."""
     put_back: dict[str, int] = field(default_factory=dict)
-    """What was put back in this iteration, by `count_put_back`."""
+    """What was put back in this iteration; see `count_put_back`."""
     put_backs: deque[str] = field(default_factory=lambda: deque(maxlen=5))
-    """What was put back in the last iterations, a line each."""
+    """What was put back in the last iterations, one line for each."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Run:
-    """The one context that is handed down: what is set once, and `live`."""
+    """The context that every part of a run gets: what is set once, and in `live` what changes."""
 
     id: str
     live: LiveState
@@ -95,72 +95,72 @@ class Run:
     state: State
     pace: Pace
     began: float
-    """By `pace.uptime_s()`."""
+    """When the run began, by `pace.uptime_s()`."""
     top: Path
     """The working directory."""
     console: Console
     view: View
-    """What the agent prints, for people."""
+    """Shows the user what the agent prints."""
     outbox: channels.Outbox
     pool: AgentPool
     changes: Changes
     git_settings: GitConfigWatch
     history: Path | None
-    """The user's own record of attempts, to which ralph appends. Runs may share it; agents learn from it."""
+    """The user's own record of attempts, to which ralph appends; runs may share it."""
     env: Mapping[str, str]
-    """What the agent and the project's commands get of the environment."""
+    """The environment of the agent and of the project's commands."""
     earlier: int
-    """Iterations of the plan before this run."""
+    """How many iterations of the plan there were before this run."""
     supervisor: Supervisor
     supervisors: Sequence[Supervisor]
-    """Under `--jobs` those of the attempts at the same time."""
+    """Under `--jobs`, one for each attempt or check that may run at the same time."""
     make_controller: Callable[["Run"], Controller]
     modes: dict[tuple[str, bool], PreparedStart] = field(default_factory=dict)
-    """Those entered so far, by name and whether it is a role: each template is read once."""
+    """The modes entered so far, by name and whether it is a role, so that each template is read once."""
 
     @property
     def start(self) -> PreparedStart:
-        """The mode in force, with what the run was asked for."""
+        """The mode in force, with what the user asked for."""
         return self.live.start
 
     @property
     def mode(self) -> str:
-        """The name of the mode in force: a role, where one is at work."""
+        """The name of the mode, or of the role, that is in force."""
         return self.live.start.mode
 
     @property
     def settings(self) -> Settings:
-        """Those of that mode."""
+        """The settings of that mode."""
         return self.live.start.settings
 
     @property
     def controller(self) -> Controller:
-        """Who picks, checks, ticks and commits in that mode."""
+        """What picks, checks, ticks and commits tasks in that mode."""
         return self.live.controller
 
     @property
     def current(self) -> CurrentIteration:
-        """The iteration that runs, or that was the last."""
+        """The current or last iteration."""
         return self.live.iteration
 
     @property
     def tally(self) -> Tally:
-        """What the run has come to so far."""
+        """What has happened in the run so far."""
         return self.live.tally
 
     @property
     def screen(self) -> Screen:
-        """Where lines for people go."""
+        """Where lines for the user go."""
         return self.console.screen
 
     @property
     def is_attempt(self) -> bool:
-        """Whether it is one of a task, under a coordinator, which sends the notices."""
+        """Whether this run is an attempt at one task, under a coordinator, which sends the notices."""
         return _is_attempt()
 
     @property
     def command_runner(self) -> CommandRunner:
-        """Runs the project's commands as the mode in force has them run."""
+        """Runs the project's commands with the settings of the mode in force."""
         return CommandRunner(
             console=self.console,
             changes=self.changes,
@@ -172,7 +172,7 @@ class Run:
         )
 
     def enter_mode(self, mode: str, *, as_role: bool = False) -> None:
-        """Takes that mode's settings and template from now on. Raises RalphError where it has none, or a wrong one."""
+        """Switches to that mode's settings and template. Raises RalphError if they are missing or wrong."""
         self.modes.setdefault((self.mode, self.start.is_role), self.start)
         start = self.modes.get((mode, as_role)) or self.start.in_mode(mode, as_role=as_role)
         start.load_prompt()
@@ -181,35 +181,35 @@ class Run:
         self.print_setting_remarks(self.settings)
 
     def print_setting_remarks(self, settings: Settings) -> None:
-        """Says what is odd about the settings, each once."""
+        """Prints the warnings about the settings, each once."""
         for one in settings.remarks:
             self.console.complain(one.message, once=one.message)
 
     def update_iteration(self, **values: Any) -> None:
-        """Has the current iteration carry these values."""
+        """Replaces these values of the current iteration."""
         self.live.iteration = replace(self.live.iteration, **values)
 
     def elapsed_s(self) -> float:
-        """How long this run has lasted, a suspended machine's sleep included."""
+        """The seconds since the run began, including those when the machine was suspended."""
         return self.pace.uptime_s() - self.began
 
     def stop_if_interrupted(self) -> Stop | None:
-        """Whether somebody asked ralph to end, by a signal."""
+        """Returns a Stop if a signal asked ralph to end, else None."""
         return Stop(Reason.INTERRUPTED, signals.describe_signal()) if signals.describe_signal() else None
 
     def stop_if_git_tampered(self) -> Stop | None:
-        """Whether something changed git's settings, so that none may run until the user has decided."""
+        """Returns a Stop if git's settings were changed, so that no git may run until the user has decided."""
         return Stop(Reason.TAMPERED, self.git_settings.block_reason) if self.git_settings.serious else None
 
     def run_supervised(self, job: Command, hear: Hear, over: Over) -> Ended:
-        """What became of a program that is an agent's, or may have been written by one; as `Supervisor.run` says."""
+        """Runs a program that is an agent, or that one may have written; see `Supervisor.run`."""
         try:
             return self.supervisor.run(job, hear, over, self.pace.awake)
         finally:
             self.git_settings.compare()
 
     def read_progress(self) -> Progress:
-        """The progress file as it is now, brought back first if it was lost; with a word about what deserves one."""
+        """Reads the progress file, which is put back first if it is gone, and prints warnings about it."""
         now = self.file.read()
         name = self.file.path.name
         if now.unclosed:
@@ -221,26 +221,26 @@ class Run:
         return now
 
     def update_plan(self) -> None:
-        """Has a list of requirements say what is done, where that was asked for."""
+        """Updates the statuses in a list of requirements, if the user asked for that."""
         if self.start.asked.in_place:
             from ralph.plan import taskjson  # noqa: PLC0415 - 10 ms that only plans in JSON pay
 
             try:
                 with files.os_errors_as_ralph_errors(self.start.plan, "written"):
                     taskjson.update_statuses(self.start.plan, self.file.text)
-            except RalphError as error:  # somebody is about to edit it; the next iteration's end is soon enough
+            except RalphError as error:  # someone is editing it; the next iteration's end is soon enough
                 self.console.complain(error.message)
 
     def stop_reason(self) -> Stop | None:
-        """Why to stop, by what the file said when it was read last, and by what has happened."""
-        if self.controller.is_busy:  # who works may finish
+        """Returns why to stop, by the file as it was last read and by what has happened, or None."""
+        if self.controller.is_busy:  # running agents may finish
             return None
         if stop := self.stop_if_interrupted() or self.stop_if_git_tampered():
             return stop
         return stop_reason(self.file.last, self.tally, self.settings, self.elapsed_s())
 
     def write_journal(self, event: str, *, message: str, **more: object) -> dict[str, object]:
-        """Adds a line to the journal, as long as that can be written; times in seconds, costs in US dollars."""
+        """Appends a line to the journal, if it can be written; times in seconds, costs in US dollars."""
         about = {"run": self.id, "mode": self.mode, "round": self.file.last.round, "iteration": self.current.number}
         line = journal.journal_line(event, self.pace.now(), message=message, **about | more)
         try:
@@ -250,12 +250,12 @@ class Run:
         return line
 
     def count_put_back(self, what: Mapping[str, int]) -> None:
-        """Notes that so many of each were put back; 0 means a file of that name."""
+        """Counts what was put back, by its kind; a count of 0 means a file of that name."""
         for name, count in what.items():
             self.live.put_back[name] = self.live.put_back.get(name, 0) + count
 
     def write_down_put_back(self, iteration: int) -> None:
-        """One line of the journal says all that was put back in that iteration, for the morning after."""
+        """Writes one journal line with all that was put back in that iteration."""
         if self.live.put_back:
             message = ", ".join(plural(count, what) if count else what for what, count in self.live.put_back.items())
             self.write_journal("tamper", success=False, message=message, iteration=iteration)
@@ -277,7 +277,7 @@ def open_run(  # noqa: PLR0913 - what a session begins with
     after_death: Callable[[], None],
     make_controller: Callable[[Run], Controller],
 ) -> Run:
-    """The context of a session; with it the supervisor begins."""
+    """Starts the supervisors and returns the context of a run."""
     settings, asked = start.settings, start.asked
     pace = asked.pace or Pace()
     run_id = time.strftime("%Y%m%d-%H%M%S-") + os.urandom(3).hex()
@@ -322,7 +322,7 @@ def open_run(  # noqa: PLR0913 - what a session begins with
 
 
 def merge_window(settings: Settings) -> int:
-    """How many finished tasks are checked at the same time: on one machine they would take the agents' cores."""
+    """How many finished tasks are checked at the same time; on one machine checks compete with agents for its cores."""
     return settings.landing_window or (_WINDOW_ELSEWHERE if settings.runner or settings.executor else 1)
 
 

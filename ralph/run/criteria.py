@@ -1,4 +1,4 @@
-"""Acceptance checks: what one line of text asks for, and whether it is so, found out by doing what it says."""
+"""Acceptance checks: parses what a line of text asks for, and finds out by running it whether it is so."""
 
 import re
 import shlex
@@ -13,9 +13,9 @@ from ralph.plan.tasks import Task
 from ralph.words import shorten
 
 _LINES = 10
-"""Of an output that the user and the next attempt get."""
+"""Lines of a command's output that the user and the next attempt get."""
 _ANSWER_S = 10.0
-"""Seconds in which a server has to answer; a signal to stop waits for them."""
+"""Seconds in which a server has to answer; a signal to stop waits for them, too."""
 _PATTERNS = (
     re.compile(
         r"(?is:run\s+(`+)(?!\s*\1)(?P<command>(?:(?!\1).)+)\1\s*(?:[-–—:,]+\s*)?"  # noqa: RUF001 - people write all three dashes
@@ -34,27 +34,27 @@ _PATTERNS = (
     ),
 )
 Lacks = Callable[[Path, bytes], str]
-"""Why the commit of a task would not have a file that is there, or what it holds; empty where it would."""
+"""Returns why a task's commit would lack an existing file, or its content; empty if it would not."""
 
 
 class CheckResult(NamedTuple):
-    """The result of a command of the project."""
+    """The result of a check or of another command of the project."""
 
     code: int | None
-    """Its exit code, negative for a signal that killed it; None when ralph ended it."""
+    """Its exit code, negative for the signal that killed it; None if ralph ended it."""
     what: str
-    """How it ended in words: `exited with 1`, `had not ended after 10m00s`."""
+    """How it ended, in words: `exited with 1`, `had not ended after 10m00s`."""
     output: str = ""
     """The end of what it printed."""
     took_s: float = 0.0
     record: str = ""
-    """The name of the file that has all of it."""
+    """The name of the file with the whole output."""
     cannot_run: bool = False
-    """It says nothing of what it should find out: no such program, or nobody answers."""
+    """It says nothing about the task: the program does not exist, or no server answers."""
 
     @property
     def failed(self) -> str:
-        """Why it did not pass; empty when it did."""
+        """Why it did not pass; empty if it did."""
         return "" if self.code == 0 else self.what
 
     @property
@@ -65,23 +65,23 @@ class CheckResult(NamedTuple):
 
 
 class Criterion(NamedTuple):
-    """One check."""
+    """An acceptance check."""
 
     text: str
     fields: Mapping[str, str] = {}
-    """Command and wanted, with the action where it is a browser's; path and perhaps holds; method, url and wanted.
+    """`command` and `wanted`, for a browser also `action`; or `path`, maybe `holds`; or `method`, `url`, `wanted`.
 
-    Nothing where no machine can check it.
+    Empty if no machine can check it.
     """
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether it may be checked at any time: a click or a POST may not."""
+        """Whether it may be run at any time, unlike a click or a POST."""
         return "action" not in self.fields and self.fields.get("method", "GET").upper() in ("GET", "HEAD")
 
 
 def parse_criterion(text: str) -> Criterion:
-    """The check on this line; one that fits no pattern says nothing. Raises nothing.
+    """Parses the check on this line; its `fields` are empty if it fits no pattern.
 
     `Run `cmd` - exits with code N`, `File `path` exists`, `File `path` contains `text``, `METHOD /url returns STATUS`,
     `agent-browser: action - result`; as a bullet too, with a full stop, and with the dash or the words of `exits with`
@@ -93,7 +93,7 @@ def parse_criterion(text: str) -> Criterion:
         if not found or "\0" in line:
             continue
         fields = {name: value.strip() for name, value in found.groupdict("").items() if value}
-        if "action" in fields:  # what stands behind the dash is for people, and nobody checks it
+        if "action" in fields:  # what follows the dash is for people, and is not checked
             words = shlex.split(fields["action"])
             fields |= {"command": shlex.join(["agent-browser", *words]), "wanted": "0"}
         return Criterion(text, fields)
@@ -101,12 +101,12 @@ def parse_criterion(text: str) -> Criterion:
 
 
 def checks_of_tasks(listed: Iterable[Task]) -> list[Criterion]:
-    """The checks of these tasks, be it that a machine can run them or not."""
+    """Returns the checks of these tasks, including those that no machine can run."""
     return [parse_criterion(line) for task in listed for line in task.note_values("verify")]
 
 
 def join_browser_actions(criteria: Iterable[Criterion]) -> list[Criterion]:
-    """The checks, browser actions in a row as one: else no click would find the page that was opened."""
+    """Joins browser actions in a row into one check: else a click would not find the page that was opened before."""
     found: list[Criterion] = []
     for one in criteria:
         if found and "action" in found[-1].fields and "action" in one.fields:
@@ -124,10 +124,10 @@ def check_criterion(
     run: Callable[[str], CheckResult | None],
     lacks: Lacks = lambda *_: "",
 ) -> CheckResult | None:
-    """The result of checking it, with exit code 0 where it is met; None when a signal ended the command.
+    """Runs a check and returns its result, with exit code 0 if it is met; None if a signal ended the command.
 
-    `run` runs a shell command, `base_url` is where the server is that answers, `lacks` says why the commit would not
-    have a file that is there, or what it holds. One that no machine can check is met, with a note that nobody looked.
+    `run` runs a shell command, `base_url` is the address of the server, `lacks` says why the commit would lack an
+    existing file, or its content. A check that no machine can run counts as met, with a note that nobody checked it.
     """
     fields = criterion.fields
     if not fields:
@@ -149,13 +149,13 @@ def check_criterion(
         should = "returned"
     if code == wanted:
         return CheckResult(0, what)
-    if code in ((126, 127) if "command" in fields else (0,)):  # a shell's word for no such program; no answer
+    if code in ((126, 127) if "command" in fields else (0,)):  # the shell found no such program; no answer
         return CheckResult(1, f"cannot run: {what}", output, cannot_run=True)
     return CheckResult(1, f"{what}, and should have {should} {wanted}", output)
 
 
 def _check_file(path: str, holds: str, lacks: Lacks) -> CheckResult:
-    """Of the project alone, wherever links lead; a folder exists as well."""
+    """Checks a file of the project, wherever links lead; a folder exists as well."""
     odd = ""
     wanted = holds.encode(errors="surrogateescape")
     try:
@@ -166,7 +166,7 @@ def _check_file(path: str, holds: str, lacks: Lacks) -> CheckResult:
             return CheckResult(1, f"cannot run: File `{_shorten_for_message(path)}` {odd}", cannot_run=True)
         if not target.exists():
             odd = "does not exist"
-        elif holds and not target.is_file():  # nobody waits for a named pipe
+        elif holds and not target.is_file():  # reading a named pipe would hang
             odd = "is not a file"
         elif holds and wanted not in target.read_bytes():
             odd = f"does not contain `{_shorten_for_message(holds)}`"
@@ -179,5 +179,5 @@ def _check_file(path: str, holds: str, lacks: Lacks) -> CheckResult:
 
 
 def _shorten_for_message(text: str) -> str:
-    """The text on one line, and not so long that what was found is cut off behind it."""
+    """The text on one line, short enough to leave room for what was found."""
     return shorten(" ".join(text.split()), 150)

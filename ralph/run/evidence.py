@@ -1,7 +1,7 @@
-"""Evidence: what the checks of a task said before anybody worked on it, and whether what is ticked still holds.
+"""Evidence: the results of a task's checks before its first attempt, and whether ticked tasks still pass theirs.
 
-A check proves something only where it was red before. What the checks said is below the task, so that it is there
-after a restart and in a clone.
+A check proves something only if it was red before. The results are written below the task, so that they survive a
+restart and reach a clone.
 """
 
 import os
@@ -17,7 +17,7 @@ from ralph.words import plural, timestamp
 
 
 def run_check(run: Run, check: Criterion, lacks: Lacks, doing: str = "checking") -> CheckResult | None:
-    """The result of a check; None when a signal ended it."""
+    """Runs a check and returns its result; None if a signal ended it."""
     ended = criteria.check_criterion(
         check,
         base_url=run.settings.base_url or "",
@@ -28,9 +28,9 @@ def run_check(run: Run, check: Criterion, lacks: Lacks, doing: str = "checking")
 
 
 def run_checks_before(run: Run, checks: Iterable[Criterion], lacks: Lacks) -> dict[str, CheckResult] | None:
-    """What these checks say before anything is built, by their text; None when a signal ended them.
+    """Runs these checks before anything is built. Returns their results by text; None if a signal ended them.
 
-    Each is run once. One that may change something is not run, and says nothing.
+    Each is run once. One that may change something is not run, and counts as one that cannot run.
     """
     found = dict[str, CheckResult]()
     for check in checks:
@@ -44,7 +44,7 @@ def run_checks_before(run: Run, checks: Iterable[Criterion], lacks: Lacks) -> di
 
 
 def evidence_notes(found: dict[str, CheckResult], commit: str) -> list[Note]:
-    """What is written below a task that is begun: when and where, and which of its checks prove nothing."""
+    """Returns the notes for a task that begins: when, at which commit, and which of its checks prove nothing."""
     notes = [Note("begun", f"{timestamp()} {commit}".rstrip())]
     for text, ended in found.items():
         if not ended.failed or ended.cannot_run:
@@ -53,9 +53,9 @@ def evidence_notes(found: dict[str, CheckResult], commit: str) -> list[Note]:
 
 
 def is_proved(task: Task, checks: Sequence[Criterion], *, has_changes: bool) -> bool:
-    """Whether a tick rests on something, where all of these checks are green now.
+    """Whether there is evidence for a tick, now that all of these checks are green.
 
-    On a check that was red when the task was begun; without any, or where nobody knows, on a change of files since.
+    Evidence is a check that was red when the task began; if there are none, or one could not run, changed files.
     """
     texts = {check.text for check in checks if check.fields}
     unknown = texts.intersection(task.note_values("cannot run"))
@@ -64,10 +64,10 @@ def is_proved(task: Task, checks: Sequence[Criterion], *, has_changes: bool) -> 
 
 
 def recheck(run: Run, text: bytes, lacks: Lacks) -> dict[str, str] | None:
-    """Why ticked tasks of this progress file are not done any more, by their ids; None where nobody could say.
+    """Runs the checks of ticked tasks again. Returns why tasks are no longer done, by id; None if it had to stop early.
 
-    Each check is run once, in the order of the list, and a red one once more: tests can be flaky. One that held before
-    its task was begun is not run, nor one that may change something, and one that cannot run says nothing.
+    Each check is run once, in the order of the list, and a red one twice, since tests can be flaky. It skips checks
+    that passed before their task began, or that may change something; one that cannot run counts for nothing.
     """
     asked = dict[str, list[Task]]()
     for task in tasks.read_tasks(text):
@@ -93,7 +93,7 @@ def recheck(run: Run, text: bytes, lacks: Lacks) -> dict[str, str] | None:
 
 
 def _breaking_commit(run: Run, task_id: str) -> str:
-    """The commit that came after a task's own, or how many did; nothing where git does not know."""
+    """Names the commit after the task's own, or how many there are; empty if git does not know."""
 
     def commits(*which: str) -> list[str]:
         return os.fsdecode(run_git("log", "--format=%h %s", *which, cwd=run.top).stdout).splitlines()

@@ -1,4 +1,4 @@
-"""What an iteration came to, and what is remembered of it. What can be checked is checked, whatever the agent said."""
+"""Judges an iteration and adds it to the tally. What ralph can check counts above the agent's word."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,70 +10,70 @@ from ralph.settings.table import Settings
 from ralph.words import WRONG, format_moment, join_names, one_line, shorten
 
 _TROUBLE_PAUSES = 16
-"""After so many pauses in a row, three hours in all, trouble that still lasts ends the run."""
+"""Pauses in a row, three hours in all, after which lasting network or server trouble ends the run."""
 _AFTER_RESET_S = 2.0
 
 
 @dataclass(kw_only=True, eq=False)
 class TurnFindings:
-    """What an agent's turn did that it may not; known when it is over, and put right by then."""
+    """What the agent did that it may not do; complete, and put right, when its turn is over."""
 
     tampered: tuple[str, ...] = ()
-    """What is ralph's under --strict, in words."""
+    """In words, what it changed of what is ralph's own under --strict."""
     outside: tuple[str, ...] = ()
-    """Files that --only does not allow."""
+    """Files that it changed although --only does not allow that."""
     changed: tuple[str, ...] | None = None
-    """What else is not as it was; None where somebody else has to look."""
+    """Other files that it changed; None if the guard did not look."""
     blocked: str = ""
-    """Why nothing more may be done: git leads elsewhere since, or the user has to decide."""
+    """Why the run has to end: git may lead elsewhere now, or the user has to decide."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Iteration:
-    """All there is to say about one iteration: what was seen of it, and its result once that is judged."""
+    """Everything known about one iteration: what happened, and its result once it is judged."""
 
     before: Progress
     after: Progress
     turn: Turn
     commits: Commits
     changed: tuple[str, ...] = ()
-    """Files that are not as they were before it, committed or not, except the progress file."""
+    """Files that it changed, committed or not, except the progress file."""
     watched: TurnFindings = TurnFindings()  # noqa: RUF009 - nobody writes into it
 
     failed: str = ""
-    """Why it counts as failed; empty when it does not."""
+    """Why it counts as failed; empty if it does not."""
     refused: tuple[str, ...] = ()
-    """Why its RALPH_DONE does not hold; empty when there was none, or it does."""
+    """Why its RALPH_DONE is refused; empty if there was none, or it is accepted."""
     missing: tuple[Task, ...] = ()
-    """Open tasks that are gone from the list."""
+    """Open tasks that disappeared from the list."""
     moved: bool = False
-    """A task was ticked or added, or something in the repository changed."""
+    """Whether a task was ticked or added, or a file changed."""
     again: bool = False
-    """It does not count, and is due again after a pause."""
+    """Whether it does not count, and is repeated after a pause."""
     may_retry: bool = False
-    """What failed is an attempt at the task, which may have others; that does not fail the run."""
+    """Whether only an attempt at a task failed, which has attempts left, so that it does not count for the run."""
     passed: bool = False
-    """The attempt did not fail: ralph has ticked the task."""
+    """Whether the attempt passed: its task is ticked, or goes to its next role."""
     is_queued: bool = False
-    """The attempt did not fail, and its commit waits to be merged."""
+    """Whether its commit passed and waits to be merged."""
     is_merge: bool = False
-    """No agent worked: what waited was merged, or could not be."""
+    """Whether no agent worked, and a waiting commit was merged or failed to merge."""
     ended: Stop | None = None
-    """Set when no further iteration can help."""
+    """Why the run has to end, if no further iteration can help."""
 
     @property
     def newly_ticked_count(self) -> int:
-        """How many tasks more are ticked than before."""
+        """How many more tasks are ticked than before."""
         return self.after.ticked - self.before.ticked
 
     @property
     def new_task_count(self) -> int:
-        """How many tasks more there are than before."""
+        """How many more tasks there are than before."""
         return len(self.after.tasks) - len(self.before.tasks)
 
     @property
     def has_list_progress(self) -> bool:
-        """Whether a task was ticked or added; what is done may have been moved away from the list meanwhile."""
+        """Whether a task was ticked or added, even if it was moved out of the list meanwhile."""
         before, after = ([*one.tasks, *one.elsewhere] for one in (self.before, self.after))
         ticked = {task.whole for task in after if task.mark == "x"} - {
             task.whole for task in before if task.mark == "x"
@@ -83,7 +83,7 @@ class Iteration:
 
 
 def judge_iteration(iteration: Iteration, tally: Tally, settings: Settings) -> Iteration:
-    """The iteration with its result, before anything is verified."""
+    """Returns the iteration with its result, before anything is verified."""
     if blocked := iteration.watched.blocked:
         return replace(iteration, failed=blocked, ended=Stop(Reason.TAMPERED, blocked))
     outcome = iteration.turn.outcome
@@ -110,18 +110,18 @@ def judge_iteration(iteration: Iteration, tally: Tally, settings: Settings) -> I
 
 _WATCHDOG = (Outcome.HUNG, Outcome.TIMED_OUT, Outcome.TOO_LONG)
 _CUT_SHORT = (*_WATCHDOG, Outcome.OUT_OF_TURNS, Outcome.OUT_OF_BUDGET, Outcome.CONTEXT_FULL)
-"""Outcomes that do not count as failures when something was done before."""
+"""Outcomes that do not count as failures if something was done before."""
 
 
 def _why_failed(iteration: Iteration, settings: Settings) -> str:
-    """Why it failed. One that was cut short did not where it did something; one that hangs always edits a little."""
+    """Returns why it failed. If it was cut short, only if it did nothing; if it hung, edits alone do not count."""
     turn = iteration.turn
     if turn.outcome is Outcome.FAILED:
         return turn.why
     if turn.outcome not in _CUT_SHORT or iteration.has_list_progress or iteration.commits.count:
         return ""
     if turn.outcome is Outcome.OUT_OF_BUDGET and settings.max_iteration_cost is None:
-        return ""  # the start's money: the verdict knows
+        return ""  # the run's budget, which the verdict checks
     if settings.auto_commit and turn.outcome in _WATCHDOG:
         return f"{turn.why}, and nothing was ticked, added or committed"
     return "" if iteration.changed else f"{turn.why}, and nothing was ticked, added or changed"
@@ -133,7 +133,7 @@ _ENDS = {
     Outcome.LIMIT: Reason.LIMIT,
     Outcome.TROUBLE: Reason.TROUBLE,
 }
-"""Outcomes after which another iteration would only cost; the last two when they are not waited for any more."""
+"""Outcomes after which another iteration would only cost; the last two once ralph no longer waits."""
 _ENDS_ONCE = {Outcome.OUT_OF_BUDGET: Reason.LIMIT, Outcome.OUT_OF_TIME: Reason.LIMIT}
 
 
@@ -156,7 +156,7 @@ def _why_run_ends(iteration: Iteration, settings: Settings) -> Stop | None:
 
 
 def _why_claim_rejected(iteration: Iteration, missing: tuple[Task, ...], *, has_moved: bool) -> tuple[str, ...]:
-    """Why a claim of done does not hold, in words that the next iteration can act on; empty when it holds."""
+    """Returns why a claim of done is refused, in words that the next iteration can act on; empty if it is not."""
     turn = iteration.turn
     reasons = why_not_done(iteration.after)
     if not iteration.after.tasks and not has_moved:
@@ -171,7 +171,7 @@ def _why_claim_rejected(iteration: Iteration, missing: tuple[Task, ...], *, has_
 
 
 def why_not_done(now: Progress) -> list[str]:
-    """Why a claim does not hold, as far as the file alone says."""
+    """Returns why the plan is not done, as far as the progress file alone shows."""
     return [f"{_count_tasks(now.open)} not ticked: {quote_tasks(now.open)}"] if now.open else []
 
 
@@ -180,16 +180,15 @@ def _count_tasks(tasks: tuple[Task, ...]) -> str:
 
 
 def quote_tasks(tasks: Sequence[Task]) -> str:
-    """The first of them, as they are in the list."""
+    """Quotes the first of these tasks, as they are in the list."""
     return join_names([f'"{shorten(task.whole, 80)}"' for task in tasks], 3)
 
 
 def add_to_tally(tally: Tally, iteration: Iteration) -> Tally:
-    """The tally after one more iteration.
+    """Returns the tally after one more iteration.
 
-    Failures and refusals may take turns; only a good iteration begins again. One that claims to be done neither adds
-    nor resets anything by that: the check decides. One that is due again changes no more than what it cost and left,
-    and how long it is waited.
+    Failures and refusals may alternate; only a good iteration resets the counts. A claim of done alone neither adds nor
+    resets: its check decides. An iteration that is repeated changes only costs, commits and the length of the pause.
     """
     tally = replace(tally)
     turn = iteration.turn
@@ -221,9 +220,9 @@ def add_to_tally(tally: Tally, iteration: Iteration) -> Tally:
 
 
 def pause_after_turn_s(turn: Turn, *, repeats: int, now: float) -> float:
-    """How long to pause after such a turn when `repeats` others came directly before it: each time twice as long."""
+    """Returns the seconds to pause after such a turn, twice as many for each of `repeats` directly before it."""
     rest_s = (turn.resets_at or 0.0) - now
     first, most = (30.0, 900.0) if turn.outcome is Outcome.TROUBLE else (300.0, 3600.0)
     if rest_s > 0:
-        first = 3.0  # nobody spins on a limit that does not end when it should
+        first = 3.0  # avoids spinning on a limit that does not end when it should
     return max(min(first * 2.0 ** min(repeats, 30), most), rest_s + _AFTER_RESET_S)

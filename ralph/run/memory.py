@@ -1,4 +1,4 @@
-"""What the last iterations came to, as ralph recorded it: for the next one, which remembers nothing, and for people."""
+"""MEMORY: what ralph recorded of the last iterations, for the next one, which remembers nothing, and for the user."""
 
 import os
 import re
@@ -13,20 +13,20 @@ from ralph.words import WRONG, join_names, one_line, shorten, without_control_co
 
 _ITERATIONS = 3
 _MOST = 8_000
-"""Characters: each iteration pays for reading them."""
+"""The most characters of it, since each iteration pays for reading them."""
 _WORDS = 600
 _DECISIONS = 8
 _TAIL_BYTES = 64_000
-"""So far back in a journal these iterations are looked for."""
+"""Bytes at the end of the journal in which it looks for these iterations."""
 HANDOVER = "RALPH_HANDOVER"
-"""In the environment of the ralph of an attempt: what the attempt of its task before it left."""
+"""A variable of an attempt's environment: the handover of the attempt before it at the same task."""
 _DECIDED = re.compile(r"\bdeci(?:de|sion)", re.IGNORECASE)
 
 
 def prompt_memory(state: State, *, task: str = "", so_far: str = "") -> str:
-    """The last iterations, what one left that was cut short, the last change of mode, and the sums; empty at first.
+    """Returns the last iterations, the handover of one cut short, the last change of mode, and sums; empty at first.
 
-    `so_far` is what the run has come to, and `task` the one whose failures the prompt tells by itself.
+    `so_far` are the figures of this run; failures of `task` are left out, since the prompt has them elsewhere.
     """
     newest = journal.newest_iterations(files.read_or_empty(state.journal, _TAIL_BYTES))
     rows = [*islice(newest, _ITERATIONS)][::-1]
@@ -48,7 +48,7 @@ def prompt_memory(state: State, *, task: str = "", so_far: str = "") -> str:
 
 
 def last_handover(state: State, task: str) -> str:
-    """What the last iteration, or the last one at this task, left where it was cut short."""
+    """Returns the handover of the last iteration, or of the last one at this task; empty if it was not cut short."""
     for row in journal.newest_iterations(files.read_or_empty(state.journal, _TAIL_BYTES)):
         if (row.requirement_id or task) in (task, "") and (row.handover or row.ended == "ok"):  # else it did nothing
             return row.handover
@@ -56,7 +56,7 @@ def last_handover(state: State, task: str) -> str:
 
 
 def record_mode_results(state: State, before: str, now: str, text: bytes) -> None:
-    """Notes what the mode `before` left: the files of its iterations, and what the Notes say was decided."""
+    """Records what the mode `before` left: the files that it changed, and the decisions under Notes."""
     found = journal.read(state.journal)
     began = max((at for at, one in enumerate(found) if one.event == "mode"), default=0)
     changed = dict.fromkeys(

@@ -1,4 +1,4 @@
-"""What users read about a run: its heading, its notices, its last line. Pure text."""
+"""Texts about a run for the user: its heading, status line, notices and last line. Pure functions."""
 
 import shlex
 import time
@@ -14,9 +14,9 @@ from ralph.screen.text import clip, display_width
 from ralph.words import WRONG, format_duration, format_usd, one_line, plural, shorten
 
 _IDLE_S = 2.0
-"""Seconds of silence that are worth a word."""
+"""Seconds of silence from which the status line mentions it."""
 _DOING_COLUMNS = 16
-"""Columns for what is done now, before figures have to give way."""
+"""Columns for the current activity, before figures are left out."""
 
 
 def _mode(run: Run) -> str:
@@ -24,7 +24,7 @@ def _mode(run: Run) -> str:
 
 
 def first_line(run: Run) -> str:
-    """The line that begins a run: where its progress is, why it may not commit, what it found, who hears of it."""
+    """The first line of a run: where its progress is, why it may not commit, what it found, who gets notices."""
     off = "" if run.settings.auto_commit else f"commits are off ({run.settings.given['auto_commit'].where})"
     commit, text = run.changes.identify_tree(), ", ".join(run.outbox.names)
     found = "uncommitted changes" if "-dirty-" in commit else "" if commit else "no commit to return to"
@@ -32,7 +32,7 @@ def first_line(run: Run) -> str:
 
 
 def iteration_heading(run: Run) -> str:
-    """The line that begins an iteration."""
+    """The first line of an iteration."""
     what = f"{_mode(run)} {run.start.name}"
     if run.settings.once:
         return what
@@ -66,24 +66,24 @@ def iteration_summary(run: Run, iteration: Iteration) -> str:
 
 
 def started_notice(run: Run) -> Notice:
-    """The first iteration begins."""
+    """The notice that the first iteration begins."""
     red = run.tally.red_start
     return _notice(run, "started", "Started", red and f"Verify was red before the first task: {red}")
 
 
 def progress_notice(run: Run, iteration: Iteration) -> Notice:
-    """An iteration is over."""
+    """The notice that an iteration is over."""
     how = "failed" if iteration.failed else "completed"
     return _notice(run, "progress", "Progress", f"Iteration {run.current.number} {how}", run.live.summaries[-1])
 
 
 def waiting_notice(run: Run, what: str, why: str) -> Notice:
-    """Nothing happens for a while."""
+    """The notice that nothing happens for a while."""
     return _notice(run, "waiting", "Waiting", what.capitalize(), f"Reason: {shorten(why, 1000)}")
 
 
 def end_notice(run: Run, stop: Stop) -> Notice:
-    """The run is over: why, its result, and what the user can do."""
+    """The notice that the run is over: why, its result, and what the user can do."""
     code, move, pays = stop.reason.code, stop.next_step_hint(run.file.path.name), run.tally.pays
     event, what = "stopped", "Stopped"
     if code == 0:
@@ -101,7 +101,7 @@ def end_notice(run: Run, stop: Stop) -> Notice:
 
 
 def _notice(run: Run, event: str, what: str, *lines: str) -> Notice:
-    title = f"Rehearsal: Ralph {what}" if run.start.rehearsal else f"Ralph {what}"  # nobody should take one for real
+    title = f"Rehearsal: Ralph {what}" if run.start.rehearsal else f"Ralph {what}"  # so that nobody takes it for real
     parts = [f"Plan: {run.start.name}", f"Mode: {_mode(run)}", *lines, f"Repo: {run.top.name}"]
     return Notice(event, title, "\n".join(filter(None, parts)))
 
@@ -118,7 +118,7 @@ def last_line(run: Run, stop: Stop) -> str:
 
 
 def run_figures(run: Run) -> str:
-    """Tasks, iterations, commits, time and cost of a run so far."""
+    """The figures of the run so far: tasks, iterations, commits, time and cost."""
     tally, parts = run.tally, [run.file.last.task_counts]
     if tally.iterations > 1 or not run.settings.once:
         parts += [plural(tally.iterations, "iteration"), plural(tally.commits, "commit")]
@@ -133,9 +133,9 @@ def run_figures(run: Run) -> str:
 
 
 def status_line(run: Run, edge: int) -> str:
-    """What happens in a run, in so many columns: what is done now gives way first, then cost, time and the others.
+    """The status line, at most `edge` columns wide: the activity is shortened first, then cost, time and the others go.
 
-    Above it a line for each task in progress, under `--jobs`.
+    Above it is a line for each task in progress, under `--jobs`.
     """
     tally = run.tally
     now = run.file.last
@@ -153,7 +153,7 @@ def status_line(run: Run, edge: int) -> str:
     if progress.parse(files.read_or_empty(run.file.path)).stop:  # the run itself reads it after the iteration
         clock += " · then RALPH_STOP"
     figures = []
-    if run.current.number and not run.settings.once:  # who plans works on no task
+    if run.current.number and not run.settings.once:  # planning works on no task
         if now.tasks:
             figures.append(f"task {min(now.ticked + 1, len(now.tasks))} of {len(now.tasks)} · ")
         figures.append(f"iteration {run.current.number} · ")

@@ -1,4 +1,4 @@
-"""A start that is prepared: what was found, before anything is checked against the progress file."""
+"""A prepared start: settings, texts and files, before any of it is checked against the progress file."""
 
 import json
 import shutil
@@ -27,33 +27,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PreparedStart:
-    """What a start found: settings, texts and files, before anything is checked against the progress file."""
+    """What a start found, for one mode: settings, texts and files."""
 
     asked: Invocation
     plan: Path
-    """Absolute, links followed."""
+    """An absolute path, with links followed."""
     name: str
     given: Sequence[GivenSetting]
-    """The settings given everywhere but in templates."""
+    """All given settings except those of templates."""
     said_mode: str
-    """The mode that the progress file named; empty where that was none."""
+    """The mode that the progress file named; empty if it named none."""
     imported: "ImportedTasks | None"
-    """The tasks that the plan holds as JSON."""
+    """The tasks in a plan in JSON."""
     progress_path: Path
     rehearsal: bool
-    """A part of a rehearsal: notices say so, and no monitor hears of it."""
+    """Whether this is a rehearsal: notices say so, and no monitor is pinged."""
     mode: str = ""
-    """The one that holds; with its settings and its template."""
+    """The mode in force."""
     is_role: bool = False
-    """That mode is a role of the task that is worked on."""
+    """Whether that mode is a role of the current task."""
     settings: Settings = field(default_factory=Settings)
     template: Path = Path()
     template_text: str = ""
 
     def in_mode(self, mode: str, *, as_role: bool = False) -> "PreparedStart":
-        """The start in that mode. Raises RalphError with all that is wrong with its settings and its template.
+        """Returns a copy for that mode. Raises RalphError with all that is wrong with its settings and template.
 
-        A role is over once its task is, or when it is another one's turn, and never after one iteration.
+        A role never ends after one iteration: it ends with its task, or when the next role begins.
         """
         settings, template, text = sources.settings_of_mode(self.given, mode)
         settings.once &= not as_role
@@ -63,18 +63,18 @@ class PreparedStart:
 
     @property
     def is_strict_build(self) -> bool:
-        """Whether ralph picks the tasks; a mode that is one iteration, such as plan, works on none."""
+        """Whether ralph picks the tasks; in a mode of one iteration, such as plan, it does not."""
         return self.settings.strict and not self.settings.once
 
     @cached_property
     def agents(self) -> "list[Agent]":
-        """Those of the mode. Raises RalphError for what one of them cannot do."""
+        """The agents of the mode. Raises RalphError if one of them cannot do what the settings ask."""
         from ralph.agent.command import choose_agents  # noqa: PLC0415 - only a run that continues pays
 
         return choose_agents(self.settings, self.asked.agent_arguments)
 
     def with_own_agents(self) -> list["PreparedStart"]:
-        """The start in each mode for which an agent of its own is named."""
+        """Returns a copy for each mode that has an agent of its own."""
         modes = available_modes(template_folders(self.settings.prompts))
         return [
             self.in_mode(mode) for mode in modes if agent_variable_name(mode) in {one.variable for one in self.given}
@@ -82,12 +82,12 @@ class PreparedStart:
 
     @property
     def own_files(self) -> list[Path]:
-        """Ralph's own files in the working tree, which are nobody's change."""
+        """The files in the working tree that are ralph's own and never count as changes."""
         return [path for path in (self.progress_path, self.settings.history) if path]
 
     @cached_property
     def tools_server(self) -> str:
-        """The server of the task tools, as claude takes it; empty without one. Under strict they only propose."""
+        """The tools server in the form that claude takes; empty without one. Under --strict it only proposes."""
         if not self.settings.mcp:
             return ""
         words = ["-P", "-m", "ralph", "mcp", str(self.plan), "--progress-file", str(self.progress_path.absolute())]
@@ -95,24 +95,24 @@ class PreparedStart:
         return json.dumps({"mcpServers": {"ralph": {"command": sys.executable, "args": words, "alwaysLoad": True}}})
 
     def with_imported_tasks(self, text: bytes) -> bytes:
-        """The text of a progress file with the tasks of a plan in JSON, where it has none yet."""
+        """Returns this text of a progress file with the tasks of a plan in JSON, if it has none yet."""
         if not self.imported or progress.parse(text).tasks:
             return text
         return progress.with_tasks(text, self.imported.lines())
 
     def imported_tasks_missing_from(self, text: bytes) -> list[RalphError]:
-        """What a plan in JSON has that the progress file with this text lacks."""
+        """Returns what a plan in JSON has that this text of a progress file lacks."""
         message = self.imported and self.imported.missing_from(text)
         return [RalphError(message)] if message else []
 
     def why_stuck(self, text: bytes) -> Stop | None:
-        """Why --strict can begin nothing with this progress file. Raises RalphError with all that is wrong with it."""
+        """Returns why no task of this progress file can begin. Raises RalphError with all that is wrong with it."""
         from ralph.run import tasklist  # noqa: PLC0415 - 40 ms that only --strict pays
 
         return tasklist.stop_where_stuck(tasklist.validate_list(text, self.progress_path.name, self.settings))
 
     def is_verified_stale(self, now: Progress) -> bool:
-        """Whether something has changed since ralph checked all that is ticked."""
+        """Whether something has changed since ralph last checked all ticked tasks."""
         from ralph.git.changes import Changes  # noqa: PLC0415 - only --strict on a finished plan pays
 
         changes = Changes(Path.cwd(), self.own_files)
@@ -120,12 +120,12 @@ class PreparedStart:
         return self.settings.evidence and now.verified_commit != changes.identify_tree()
 
     def load_prompt(self) -> Prompt:
-        """The template of this mode, compiled once. Raises RalphError with all that is wrong with it."""
+        """Returns the prompt template of this mode, compiled once. Raises RalphError with all that is wrong with it."""
         return self._prompt
 
     @cached_property
     def _prompt(self) -> Prompt:
-        """With the variables that stay the same in every iteration."""
+        """The template with the variables that are the same in every iteration."""
         settings = self.settings
         values: dict[str, Value] = {
             "PLAN_FILE": str(self.plan),

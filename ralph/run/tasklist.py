@@ -1,4 +1,4 @@
-"""The task list as --strict needs it: checked, and told to the agent."""
+"""The task list for --strict: validates it, and prepares what the prompt says about a task."""
 
 import os
 import time
@@ -17,12 +17,12 @@ from ralph.words import join_names
 
 
 def new_session_token() -> str:
-    """A session token, new for each run: whoever says it has read this run's prompt."""
+    """Returns a run token: an agent that repeats it has read this run's prompt."""
     return time.strftime("ralph-%Y%m%d-%H%M%S-") + os.urandom(6).hex()
 
 
 def validate_list(text: bytes, name: str, settings: Settings) -> Sequence[Task]:
-    """The tasks of the progress file of that name, tidied. Raises RalphError with all that is wrong with them."""
+    """Returns the tidied tasks of this progress file. Raises RalphError with all that is wrong with them."""
     listed = tasks.read_tasks(edits.with_tidy_list(text))
     wrong = tasks.find_problems(listed)
     for task in listed:
@@ -37,25 +37,25 @@ def validate_list(text: bytes, name: str, settings: Settings) -> Sequence[Task]:
 
 
 def stop_where_stuck(listed: Sequence[Task], alone: str | None = None) -> Stop | None:
-    """Why nothing can be begun, though there is work; or this task alone cannot."""
+    """Returns why no task can be begun though work remains, or why the task `alone` cannot."""
     why = tasks.why_stuck(listed, alone)
     return Stop(Reason.STUCK, why) if why else None
 
 
 def nothing_to_begin(listed: Sequence[Task], alone: str | None = None) -> Stop:
-    """Why no task can be begun: they wait, or all are ticked and still not done."""
+    """Returns why no task can be begun: they wait for others, or all are ticked and the plan is still not done."""
     all_ticked = "every task is ticked, and yet done does not hold; untick what is not, or add a task"
     return stop_where_stuck(listed, alone) or Stop(Reason.STUCK, all_ticked)
 
 
 def touched_files(state: State, task_id: str) -> Sequence[str]:
-    """The files that attempts at this task changed and no commit has."""
+    """Returns the files that attempts at this task changed and that are in no commit."""
     noted = state.load_note(UncommittedFiles) or UncommittedFiles()
     return noted.names.get(task_id, ())
 
 
 def prompt_values(task: Task, session: str, state: State) -> dict[str, Value]:
-    """What a prompt may say of this task."""
+    """Returns the variables with which a prompt describes this task."""
     asked = checks_of_tasks(task.chain)
     own = [message.partition(": ")[2] for message in task.note_values("role") if ": " in message]
     return {

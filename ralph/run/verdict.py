@@ -1,4 +1,4 @@
-"""The verdict: why to stop before the next iteration. A function of values."""
+"""The verdict: why to stop before the next iteration. Pure functions."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -11,9 +11,9 @@ from ralph.settings.table import Settings
 from ralph.words import WRONG, format_duration, format_usd, one_line, plural
 
 _NOTHING_USD = 1e-6
-"""Less than this is nothing: sums of prices are not exact."""
+"""Less than this counts as nothing, since sums of prices are not exact."""
 _RED_AT_MOST = 3
-"""Attempts in a row that may fail by nothing but a verify command that was red before the first."""
+"""Attempts in a row that may fail only because of a verify command that was red before the first."""
 _MEND = "fix it, then run ralph again (from cron, first delete RALPH_BLOCKED in {})"
 
 
@@ -22,29 +22,29 @@ class Reason(Enum):
 
     DONE = 0, "done"
     ONCE = 0, "finished"
-    """A mode that is one iteration, such as plan."""
+    """A mode of one iteration, such as plan, is over."""
     FAILURES = 1, "failed", _MEND
     TROUBLE = 1, "trouble outside"
-    """It lasts for hours; nothing the user can fix in the project."""
+    """It lasted for hours, and the user cannot fix it in the project."""
     HOPELESS = 1, "cannot continue"
     ONCE_FAILED = 1, "not finished"
-    """Such a mode did not do what it is for."""
+    """A mode of one iteration did not do what it is for."""
     LIMIT = 3, "limit reached"
     UNFINISHED = 3, "work remains"
-    """What was looked at is not done yet."""
+    """validate found that the plan is not done."""
     STOPPED = 3, "stopped", "delete RALPH_STOP in {}"
     BLOCKED = 4, "blocked", "answer or fix it, then delete RALPH_BLOCKED in {}"
     TALK = 4, "waits for you", "start it in a terminal"
     """The mode is a conversation."""
     STUCK = 4, "stuck", "fix it, then change [!] to [ ] in {}"
-    """Strict: work remains, and none of it can be begun."""
+    """Under --strict: work remains, and no task can be begun."""
     QUEUED = 4, "waits for you", "commit, stash or remove them, then run it again"
     """Finished tasks cannot be merged."""
     TAMPERED = 4, "tampered with", _MEND
     STALLED = 4, "no progress", _MEND
     REFUSED = 4, "done refused", _MEND
     INTERRUPTED = 128, "interrupted", "run it again; to change course, write under ## Messages or use ralph PLAN talk"
-    """The signal's number is added."""
+    """The exit code is this plus the signal's number."""
 
     def __init__(self, code: int, label: str, move: str = "") -> None:
         self.code = code
@@ -53,20 +53,20 @@ class Reason(Enum):
 
 
 class Stop(NamedTuple):
-    """Why the run ends, for the exit code and for people."""
+    """Why the run ends, for the exit code and for the user."""
 
     reason: Reason
     why: str = ""
 
     def next_step_hint(self, progress_file: str) -> str:
-        """What the user can do to continue; empty when there is nothing."""
+        """What the user can do to continue; empty if there is nothing."""
         if self.reason is Reason.STUCK and " is blocked" not in self.why:
             return ""
         return self.reason.move.format(progress_file)
 
     @property
     def opens_breaker(self) -> bool:
-        """Whether the circuit breaker trips: ralph writes RALPH_BLOCKED, so that no later run repeats it."""
+        """Whether the circuit breaker trips: ralph writes RALPH_BLOCKED, so that no later run repeats the failures."""
         return self.reason.move is _MEND
 
 
@@ -77,9 +77,9 @@ class Tally:
     iterations: int = 0
     commits: int = 0
     cost_usd: float | None = None
-    """None as long as no agent has told one."""
+    """None as long as no agent has reported one."""
     at_least: bool = False
-    """The cost is a lower bound."""
+    """Whether the cost is a lower bound."""
     pays: str = ""
     """Where the API key that paid comes from; empty for a login."""
     waited_s: float = 0.0
@@ -92,25 +92,25 @@ class Tally:
     last_failure: str = ""
     """The last failure or refusal."""
     has_moved: bool = False
-    """Something has changed since the first iteration of the plan."""
+    """Whether something has changed since the first iteration of the plan."""
     red_start: str = ""
-    """How the verify command ended before anything was built, where it has never been green."""
+    """How the verify command ended before anything was built; empty once it has been green."""
     reds: int = 0
-    """In a row, what failed by nothing but that."""
+    """Failures in a row that have no other reason."""
     unrecorded_wait_s: float = 0.0
-    """What was waited since the last iteration was written down."""
+    """Seconds waited since the last iteration was recorded."""
     last_wait_ended_at: float = 0.0
-    """By the clock that never jumps."""
+    """By `pace.uptime_s()`."""
     waits_for: Outcome | None = None
-    """Why the same iteration is due again."""
+    """Why the same iteration is repeated after a pause."""
     repeats: int = 0
-    """So many times in a row, without a change between."""
+    """How often in a row, without a change in between."""
     crashes: Counter[str] = field(default_factory=Counter)
-    """By task, how often in a row the agent itself failed at it."""
+    """For each task, how often in a row the agent itself failed at it."""
 
 
 def stop_reason(now: Progress, tally: Tally, settings: Settings, elapsed_s: float = 0.0) -> Stop | None:
-    """Why to stop before the next iteration, or None to continue."""
+    """Returns why to stop before the next iteration, or None to continue."""
     if now.blocked is not None:
         return Stop(Reason.BLOCKED, now.blocked or "RALPH_BLOCKED is in the progress file")
     if now.done and not settings.once and _is_done_verified(now, settings):
@@ -123,14 +123,14 @@ def stop_reason(now: Progress, tally: Tally, settings: Settings, elapsed_s: floa
 
 
 def _is_done_verified(now: Progress, settings: Settings) -> bool:
-    """Whether a RALPH_DONE that is there needs no further check."""
+    """Whether a RALPH_DONE in the file needs no further check."""
     if settings.strict and (now.open or (settings.evidence and not now.verified)):
         return False
     return settings.verify is None or bool(now.verified and not now.verified.endswith(CHECKS_ALONE))
 
 
 def needs_final_check(now: Progress, settings: Settings) -> bool:
-    """Whether a RALPH_DONE is there that must be checked before it counts; strict, whether nothing is open."""
+    """Whether there is a RALPH_DONE to check before it counts; under --strict, also whether no task is open."""
     if settings.once or now.blocked is not None:
         return False
     if now.done and _is_done_verified(now, settings):
@@ -166,7 +166,7 @@ def _count_in_a_row(count: int, thing: str, what: str = "") -> str:
 
 
 def tally_after_breaker(opened: str, settings: Settings) -> Tally:
-    """What a start remembers that follows on an open breaker: one more of what opened it, by its name, is enough."""
+    """Returns the tally for a run after the circuit breaker tripped: one more of what tripped it trips it again."""
     failures = (settings.max_failures or 1) - 1
     stalls = (settings.max_stalls or 1) - 1
     return Tally(
@@ -192,7 +192,7 @@ def _reached(count: float, limit: float | None) -> bool:
 
 
 def _cost_limits(now: Progress, tally: Tally, settings: Settings) -> list[tuple[str, str, float, float]]:
-    """Each bound in US dollars: its name, whose it is, how much that may cost, and what it cost."""
+    """Returns the limits in US dollars: the name, whose limit it is, the limit, and what was spent."""
     bounds = []
     if settings.max_cost is not None:
         bounds.append(("max-cost", "this run", settings.max_cost, tally.cost_usd or 0.0))
@@ -202,11 +202,11 @@ def _cost_limits(now: Progress, tally: Tally, settings: Settings) -> list[tuple[
 
 
 def remaining_usd(now: Progress, tally: Tally, settings: Settings) -> float | None:
-    """What is left of the money of this run and of the plan."""
+    """Returns what is left of the budgets of this run and of the plan, in US dollars; None without a limit."""
     return min((most - spent for _, _, most, spent in _cost_limits(now, tally, settings)), default=None)
 
 
 def budget_usd(now: Progress, tally: Tally, settings: Settings) -> float | None:
-    """What the next iteration may cost: the smallest rest of all that bounds it."""
+    """Returns what the next iteration may cost: the smallest of all remaining budgets."""
     bounds = (remaining_usd(now, tally, settings), settings.max_iteration_cost)
     return min((bound for bound in bounds if bound is not None), default=None)
