@@ -1,1 +1,1 @@
-"""What git says of the project, and the settings that it works by."""
+"""The project's git repository, and git's settings."""

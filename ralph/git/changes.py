@@ -1,4 +1,4 @@
-"""What changed in the repository: commits, lines, files; and what git says of it."""
+"""What changed in the repository: commits, lines, files; and how ralph runs git."""
 
 import contextlib
 import os
@@ -19,22 +19,22 @@ from ralph.process.programs import Finished, call_program, is_git_running
 
 _TIMEOUT_S = 60.0
 _FILES_AT_MOST = 50_000
-"""Files looked at where no git knows them; somebody may plan in a home folder."""
+"""The most files to look at without git; the user may plan in a home folder."""
 _HASHED_BYTES = 50_000_000
-"""A file that is larger counts as changed when its times do."""
+"""A larger file counts as changed when its timestamps change."""
 _FIRST_READ_S = 0.1
-"""So long a run reads what is not committed before its first iteration; later it reads what seems to change."""
+"""Seconds for reading uncommitted files before the first iteration; later only those that seem to change are read."""
 _TICK_S = 0.02
-"""The times of files may lie that much in the past."""
+"""Timestamps of files may be this many seconds behind."""
 IN_NO_OTHER = "--ignore-submodules=dirty"
-"""Has git look into no repository within, where the settings are an agent's."""
+"""Keeps git out of repositories within the tree, whose settings may be an agent's."""
 _EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
-"""git's name for the tree with nothing in it."""
+"""git's name for the empty tree."""
 _LOCKED_S = 1.0
-"""Seconds that a lock has to stay as it is before it can be nobody's."""
+"""Seconds that a lock must stay unchanged before it counts as orphaned."""
 _STATUS = "status --porcelain=v2 --branch --no-ahead-behind -z --untracked-files=all --no-renames " + IN_NO_OTHER
 _FIELDS = {"1": 8, "u": 10, "?": 1}
-"""How many fields stand before the name in a line that begins so; they hold the index's version of the file."""
+"""How many fields precede the name in a line that begins like this; they describe the file in the index."""
 
 
 def run_git(
@@ -44,10 +44,10 @@ def run_git(
     stdin: bytes = b"",
     timeout_s: float = _TIMEOUT_S,
 ) -> Finished:
-    """The result of git, here or there; 127 where there is none.
+    """Runs git and returns its result; exit code 127 if git is missing.
 
-    It takes no lock it could do without: the agent may be in the middle of something. It asks no program which files
-    changed, fetches nothing, and takes no folder for a repository that only looks like one.
+    It takes no optional lock, since the agent may be using the repository. It asks no fsmonitor, fetches nothing, and
+    does not take a folder that only looks like a repository for one.
     """
     pinned = ("-c", "core.fsmonitor=false", "-c", "safe.bareRepository=explicit")
     argv = [_git_program(), "--no-optional-locks", *pinned, "-C", str(cwd or "."), *arguments]
@@ -61,37 +61,37 @@ def run_git(
 
 @cache
 def _git_program() -> str:
-    """Where git is: looked for once, since it may stand behind many other folders in PATH."""
+    """The path of git, which is looked up once, since PATH may be long."""
     return shutil.which("git") or "git"
 
 
 def error_text(done: Finished) -> str:
-    """Why git failed, in its own words, else its exit code."""
+    """Why git failed, in its own words, or else its exit code."""
     message = done.stderr.decode(errors="replace").strip().removeprefix("fatal: ").removeprefix("error: ")
     return message or str(done.code)
 
 
 NAMED = ("--pathspec-from-file=-", "--pathspec-file-nul")
-"""Has git read from standard input which files are meant: see `pathspecs`."""
+"""Makes git read the files from standard input; see `literal_pathspecs`."""
 
 
 def nul_terminated(names: Iterable[str]) -> bytes:
-    """Names as git reads them with `-z`."""
+    """The names in the form that git reads with `-z`."""
     return b"".join(os.fsencode(name) + b"\0" for name in names)
 
 
 def literal_pathspecs(names: Iterable[str]) -> bytes:
-    """Names as git reads pathspecs, from the top of the tree, each a name whatever is in it."""
+    """The names as literal pathspecs from the top of the tree, whatever characters they contain."""
     return nul_terminated(f":(top,literal){name}" for name in names)
 
 
 def names_in(printed: bytes) -> list[str]:
-    """The names in what git prints with `-z`."""
+    """Splits what git prints with `-z` into names."""
     return os.fsdecode(printed).split("\0")[:-1]
 
 
 class Tree(NamedTuple):
-    """The commit and every file that differs from it, with what tells one version of a file from another."""
+    """A commit and every file that differs from it, with something that identifies its version."""
 
     head: str
     """Empty without a repository or before the first commit."""
@@ -99,9 +99,9 @@ class Tree(NamedTuple):
 
 
 def read_tree(top: Path, env: Mapping[str, str], within: set[str]) -> Tree | None:
-    """What git says of the working tree now, ignored files left out; None where it cannot tell.
+    """Reads the working tree by git, without ignored files; None if git cannot tell.
 
-    `within` are the repositories there, and takes those that are found: of them every file counts, since no git looks.
+    `within` are the repositories within the tree, to which new ones are added: all of their files are included.
     """
     done = run_git(*_STATUS.split(), cwd=top, env=env) if (top / ".git").exists() else None
     if done is None or done.code:
@@ -119,7 +119,7 @@ def read_tree(top: Path, env: Mapping[str, str], within: set[str]) -> Tree | Non
 
 
 def _all_files(top: Path) -> Tree:
-    """Every file, where no git knows which have changed."""
+    """Reads all files, if git cannot tell which have changed."""
     files = dict[str, tuple[str, object]]()
     for folder, inside, names in os.walk(top):
         inside[:] = [name for name in inside if name != ".git"]
@@ -141,7 +141,7 @@ def _file_version(top: Path, name: str) -> object:
 
 
 def _content_digest(path: str) -> object:
-    """What distinguishes a file's content and permissions; None where that takes too long, or is not a file."""
+    """Identifies a file's content and permissions; None if it is too large, or not a file."""
     with contextlib.suppress(OSError):
         found = os.lstat(path)
         if stat.S_ISREG(found.st_mode) and found.st_size <= _HASHED_BYTES:
@@ -151,33 +151,35 @@ def _content_digest(path: str) -> object:
 
 
 def commits_between(git: Callable[..., Finished], old: str, new: str) -> tuple[Commits, list[str]]:
-    """How many commits lead from the old one, empty before the first, to the new; their lines, and their files."""
+    """Counts the commits from `old`, empty before the first, to `new`, with their lines; and lists their files."""
     asked = ("diff", "--numstat", "-z", "--no-renames", "--no-ext-diff", old or _EMPTY_TREE, new)
     rows = [row.split("\t", 2) for row in names_in(git(*asked).stdout)]
-    added, removed = (sum(int(row[at]) for row in rows if row[at] != "-") for at in (0, 1))  # that marks a binary file
+    added, removed = (
+        sum(int(row[at]) for row in rows if row[at] != "-") for at in (0, 1)
+    )  # a dash marks a binary file
     count = int(git("rev-list", "--count", f"{old}..{new}" if old else new).stdout or 0)
     return Commits(count=count, added=added, removed=removed, head=new, base=old), [row[2] for row in rows]
 
 
 def git_folder(tree: Path) -> Path:
-    """The folder of git's for this working tree."""
+    """The path of the .git folder of this working tree."""
     folder = tree / ".git"
     leads = os.fsdecode(read_or_empty(folder)).strip().removeprefix("gitdir: ")
-    return tree / (leads or folder)  # an empty file leads nowhere, least of all to the project's own locks
+    return tree / (leads or folder)  # an empty file leads nowhere
 
 
 def find_locks(tree: Path) -> list[Path]:
-    """Every lock that a git left in git's folder of this working tree."""
+    """Returns the lock files in the .git folder of this working tree."""
     folder = git_folder(tree)
-    with contextlib.suppress(OSError, ValueError):  # after a power loss it may lead to a name of NULs
+    with contextlib.suppress(OSError, ValueError):  # after a power loss the name may be NULs
         return [folder / name for name in os.listdir(folder) if name.endswith(".lock")]  # noqa: PTH208 - a fifth of glob's time
     return []
 
 
 def remove_orphaned_locks(tree: Path, since: float) -> list[Path]:
-    """Removes those that came after this time since 1970, and that nobody is left to own; their paths.
+    """Removes locks that are newer than `since`, in seconds since 1970, and have no owner; returns their paths.
 
-    Not every program that works in a repository is git: one that does has its lock for a moment.
+    Other programs than git lock a repository too, for a moment: so a lock must stay unchanged for a while.
     """
     new = {lock: at for lock in find_locks(tree) if (at := touched_at(lock)) > since - _TICK_S}
     if not new or is_git_running(tree):
@@ -191,14 +193,14 @@ def remove_orphaned_locks(tree: Path, since: float) -> list[Path]:
 
 
 def touched_at(path: Path) -> float:
-    """When it was changed last, in a way that nobody can set back; 0 when it is gone."""
+    """When a file last changed (its ctime, which programs cannot set back); 0 if it is gone."""
     with contextlib.suppress(OSError):
         return path.lstat().st_ctime
     return 0.0
 
 
 class Changes:
-    """Looks at the working tree around `top` again and again; ralph's `own` files, such as the progress file, not."""
+    """Finds out what changed in the working tree around `top`, without ralph's `own` files."""
 
     def __init__(self, top: Path, own: Sequence[Path]) -> None:
         self._tree = working_tree(top)
@@ -206,23 +208,23 @@ class Changes:
         self._ignored = {os.path.relpath(path, real) for one in own for path in (one.absolute(), one.resolve())}
         self._own = os.path.relpath(os.path.realpath(state_home()), real) + os.sep
         self._began = time.time()
-        env = {**os.environ, "GIT_CEILING_DIRECTORIES": str(self._tree.parent)}  # where it is broken, none above counts
+        env = {**os.environ, "GIT_CEILING_DIRECTORIES": str(self._tree.parent)}  # none above, if this one is broken
         modules = os.fsdecode(read_or_empty(self._tree / ".gitmodules"))
         within = set(re.findall(r"(?m)^\s*path\s*=\s*(.+?)\s*$", modules))
         self._known = partial(read_tree, env=env, within=within)  # copied once: that takes as long as to read ten files
         self._contents = dict[str, object]()
-        """Of files by name, as they were when last read: one that is the same when it seems to change was touched."""
+        """Digests of files when last read, by name; a file that seems to change and keeps its digest was only touched."""
         self.disturbed = False
-        """What changes before the next iteration is not its doing."""
+        """Whether something else than an iteration may have changed files since the last look."""
 
     def begin(self) -> None:
-        """Takes the first look; what changes from now on is an iteration's. No git is run before."""
+        """Takes the first look; changes from now on are an iteration's. Runs the first git."""
         seen = self._known(self._tree)
         self._look = self._known if seen else _all_files
         self._seen = seen or _all_files(self._tree)
 
     def begin_look(self) -> None:
-        """An iteration begins, of which the changes are to be known; it may leave git's locks behind."""
+        """Takes note that an iteration begins, whose changes and git locks are to be found."""
         if self.disturbed:
             self.take_changes()
         until = time.monotonic() + _FIRST_READ_S
@@ -232,7 +234,7 @@ class Changes:
         self._began = time.time()
 
     def take_changes(self) -> tuple[Commits, tuple[str, ...]]:
-        """What was committed since it began, and the files that are not as they were, committed or not."""
+        """Returns the commits since the last look, and the files that changed, committed or not."""
         self.disturbed = False
         before, now = self._seen, self._look(self._tree)
         if now is None:
@@ -252,11 +254,11 @@ class Changes:
         return commits, tuple(name for name in sorted(names) if not self._is_own(name))
 
     def remove_orphaned_locks(self) -> list[Path]:
-        """Removes the locks that a git of this iteration left behind, not older ones; their paths."""
+        """Removes git locks left behind since the iteration began, and returns their paths."""
         return remove_orphaned_locks(self._tree, self._began)
 
     def identify_tree(self) -> str:
-        """The commit that the working tree was on at the last look, and `-dirty-DIGEST` of the changes beyond it."""
+        """The commit at the last look, with `-dirty-DIGEST` if there were uncommitted changes; empty without one."""
         differ = sorted((name, *each) for name, each in self._seen.files.items() if not self._is_own(name))
         dirty = f"-dirty-{zlib.crc32(repr(differ).encode()):08x}" if any(entry for _, entry, _ in differ) else ""
         return self._seen.head[:10] + dirty if self._seen.head else ""

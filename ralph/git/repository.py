@@ -1,6 +1,6 @@
-"""The project's repository: where HEAD, its branch and the index are, putting them back, and committing.
+"""The project's repository: reads HEAD, its branch and the index, puts them back, and commits.
 
-Files are the shadow's business. No git is run here while its settings are not as they were: see settings.py.
+The shadow handles files. No git may run here while git's settings are changed: see settings.py.
 """
 
 import contextlib
@@ -34,43 +34,43 @@ from ralph.words import join_names
 
 _TIMEOUT_S = 600.0
 _SIGNING_S = 30.0
-"""It may wait for a passphrase, and nobody is there."""
+"""Seconds for a signature, which may wait for a passphrase with nobody there."""
 _BEGUN = ["MERGE_HEAD", "rebase-merge", "rebase-apply", "CHERRY_PICK_HEAD", "REVERT_HEAD", "sequencer", "BISECT_LOG"]
-"""Files in git's folder that tell of something unfinished."""
+"""Files in the .git folder that show an unfinished operation."""
 _ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
 class Git:
-    """A repository, asked in an environment that tells git where all of it lies."""
+    """Runs git for a repository, in an environment that tells git where its parts are."""
 
     def __init__(self, root: Path, env: Mapping[str, str]) -> None:
         self.root, self._env = root, env
 
     def output_of(self, *arguments: str) -> str:
-        """What git prints, without the line's end; empty where it fails."""
+        """Runs git and returns its output, without the last line break; empty if it fails."""
         done = self._call(*arguments)
         return "" if done.code else os.fsdecode(done.stdout).rstrip("\n")
 
     def run(self, *arguments: str, stdin: bytes = b"") -> bytes:
-        """What git prints; RalphError where it fails."""
+        """Runs git and returns its output. Raises RalphError if it fails."""
         done = self._call(*arguments, stdin=stdin)
         if done.code:
             raise RalphError(f"git {arguments[0]} fails for {self.root}: {error_text(done)}", 1)
         return done.stdout
 
     def failure_of(self, *arguments: str) -> str:
-        """Why git fails, in its words; empty where it does not."""
+        """Runs git and returns why it failed, in its words; empty if it did not."""
         done = self._call(*arguments)
         return error_text(done) if done.code else ""
 
     def merge_trees(self, ours: str, theirs: str) -> tuple[str, list[str]]:
-        """The tree that merging two commits makes, and the files that conflict; neither where git cannot say."""
+        """Merges two commits in memory. Returns the tree, or the conflicting files; neither if git is too old."""
         done = self._call("merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", ours, theirs)
         tree, *names = names_in(done.stdout) if done.code in (0, 1) else [""]
         return ("" if done.code else tree), names
 
     def list_names(self, *arguments: str) -> list[str]:
-        """The names that git prints, with `-z`."""
+        """Runs git with `-z` and returns the names that it prints."""
         return names_in(self.run(*arguments))
 
     def _call(self, *arguments: str, stdin: bytes = b"", timeout_s: float = _TIMEOUT_S) -> Finished:
@@ -79,25 +79,25 @@ class Git:
 
 
 class Repository(Git):
-    """The repository around a working tree, where it lay before an agent could move it."""
+    """The repository of a working tree, at the paths that it had before an agent could move it."""
 
     index_copy: Path
-    """Where `save_head_and_index` puts a copy of the index."""
+    """Where `save_head_and_index` saves a copy of the index."""
 
     def __init__(self, places: Sequence[str]) -> None:
         self.places = places
-        """Where its parts lie, as git says."""
+        """The paths of its parts, as git reports them."""
         root, git_dir, common, index, hooks = places
         self.hooks = Path(hooks)
         env = {"GIT_DIR": git_dir, "GIT_WORK_TREE": root, "GIT_INDEX_FILE": index, "GIT_NO_REPLACE_OBJECTS": "1"}
         super().__init__(Path(root), {**os.environ, **env})
         self.git_dir, self.common, self._index = Path(git_dir), Path(common), Path(index)
         self._committed: tuple[str, Sequence[str]] = "", []
-        """A commit, and the files that it has."""
+        """A commit and its files, as a cache."""
 
     @classmethod
     def find_around(cls, top: Path) -> "Repository | None":
-        """None where there is none; RalphError where git refuses to work in it, as in one that is another user's."""
+        """Returns the repository around `top`, or None. Raises RalphError if git refuses it, such as another user's."""
         asked = ("--show-toplevel", "--absolute-git-dir", "--git-common-dir", "--git-path", "index")
         done = run_git("rev-parse", "--path-format=absolute", *asked, "--git-path", "hooks", cwd=top)
         what = f"git does not work in {top}: {error_text(done)}"
@@ -106,28 +106,28 @@ class Repository(Git):
         folder = working_tree(top) / ".git"
         if done.code and folder.is_dir():
             raise RalphError(what, 4, fix=f"look at {folder}/HEAD: its usual content is ref: refs/heads/main")
-        found = os.fsdecode(b"\n" + done.stdout).removesuffix("\n").split("\n/")  # a name may hold any line's end
+        found = os.fsdecode(b"\n" + done.stdout).removesuffix("\n").split("\n/")  # a name may contain line breaks
         return None if done.code else cls([f"/{path}" for path in found[1:]])
 
     def ignore_rules_outside_tree(self) -> bytes:
-        """The rules for ignoring that are not in the tree."""
+        """Returns the ignore rules that are not in the tree."""
         usual = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
         own = self.output_of("config", "--type=path", f"--default={usual}/git/ignore", "core.excludesFile")
         return files.read_or_empty(Path(own)) + b"\n" + files.read_or_empty(self.common / "info" / "exclude")
 
     def save_head_and_index(self) -> Place:
-        """How everything is now; of the index a copy is made."""
+        """Returns branch, commit and unfinished operations, and saves a copy of the index."""
         self.copy_index(self.index_copy)
         return *self.read_head(), self._unfinished_operations()
 
     def copy_index(self, path: Path) -> None:
-        """Copies the index as it is now."""
+        """Copies the current index to that path."""
         files.overwrite_file(path, files.read_or_empty(self._index))
         with contextlib.suppress(FileNotFoundError):
             shutil.copystat(self._index, path)
 
     def committed_files(self) -> Sequence[str]:
-        """The files that the commit has which HEAD is at."""
+        """The files in the commit of HEAD."""
         if self._committed[0] != (now := self.read_head()[1]):
             self._committed = (
                 now,
@@ -136,7 +136,7 @@ class Repository(Git):
         return self._committed[1]
 
     def read_head(self) -> tuple[str, str]:
-        """The branch and the commit, mostly without asking git."""
+        """Returns the branch and the commit of HEAD, mostly without running git."""
         message = text_of(self.git_dir / "HEAD").strip()
         branch = message.partition("ref: ")[2]
         found = text_of(self.common / branch).strip() if branch else message
@@ -147,29 +147,29 @@ class Repository(Git):
         )
 
     def read_branch(self, branch: str) -> str:
-        """The commit of a branch, mostly without asking git; empty where it is gone."""
+        """Returns the commit of a branch, mostly without running git; empty if the branch is gone."""
         found = text_of(self.common / branch).strip()
         return found if _ID.fullmatch(found) else self.output_of("rev-parse", "--verify", "--quiet", branch)
 
     def index_now(self) -> bytes:
-        """What the index holds; empty where that is what it was."""
+        """Returns the bytes of the index if they differ from the saved copy, else nothing."""
         now = files.read_or_empty(self._index)
         return b"" if now == files.read_or_empty(self.index_copy) else now
 
     def put_index_back(self) -> None:
-        """The index is what it was, to the byte."""
+        """Puts the saved index back, byte by byte."""
         staged = self.index_copy.read_bytes()
         if files.read_or_empty(self._index) != staged:
             files.replace_file(self._index, staged)
-            shutil.copystat(self.index_copy, self._index)  # newer, it would hide what changed meanwhile
+            shutil.copystat(self.index_copy, self._index)  # a newer time would hide changes made meanwhile
         if not staged:
             self._index.unlink(missing_ok=True)
 
     def put_head_back(self, was: Place, aside: Callable[[str], Path]) -> tuple[str, int] | None:
-        """HEAD and its branch are what they were; None when they had not moved.
+        """Puts HEAD and its branch back. Returns None if they had not moved.
 
-        Else a ref that keeps the commit which was there, empty where that was the same, and how many commits went.
-        Raises RalphError 4 where the commit is gone that HEAD was at.
+        Else a ref that keeps the commit that was there, empty if it was the same, and how many commits went. Raises
+        RalphError with exit code 4 if the old commit no longer exists.
         """
         branch, commit, were_begun = was
         was_nonsense = self._repair_head(branch, commit)
@@ -196,7 +196,7 @@ class Repository(Git):
         return kept, count
 
     def _repair_head(self, branch: str, commit: str) -> bool:
-        """Whether HEAD had nonsense in it, with which git takes nothing for a repository; then it is written again."""
+        """Writes HEAD again if its content is invalid, since git sees no repository then; returns whether it did."""
         message = text_of(self.git_dir / "HEAD")
         if message.startswith("ref: refs/") or _ID.fullmatch(message.strip()):
             return False
@@ -204,14 +204,14 @@ class Repository(Git):
         return True
 
     def _index_entries(self, index: Path) -> dict[str, str]:
-        """What is in an index, by name and stage; that git only looked at files changes nothing in it."""
+        """Returns the entries of an index, by name and stage, without what git remembers of timestamps."""
         if not files.read_or_empty(index):
             return {}
         listed = Git(self.root, {**self._env, "GIT_INDEX_FILE": str(index)}).list_names("ls-files", "--stage", "-z")
         return {row[row.index("\t") - 1 :]: row for row in listed}  # `100644 OBJECT STAGE`, a tab, the name
 
     def put_index_entries_back(self, seen: Path) -> None:
-        """The index is what it was, except what somebody has staged since it was the one at `seen`."""
+        """Puts the saved index back, except what the user staged after the index was copied to `seen`."""
         before, after, now = map(self._index_entries, (self.index_copy, seen, self._index))
         if after == now:
             self.put_index_back()
@@ -223,7 +223,7 @@ class Repository(Git):
         self.run("update-index", "-z", "--index-info", stdin=nul_terminated(rows))
 
     def keep_files(self, names: Iterable[str]) -> str:
-        """The ref that has these files as they are now, in a commit on top of HEAD; none where git cannot."""
+        """Keeps these files as they are now in a commit on top of HEAD. Returns its ref; empty if git cannot."""
         scratch = Git(self.root, {**self._env, "GIT_INDEX_FILE": f"{self.index_copy}-kept"})
         with contextlib.suppress(RalphError):
             scratch.run("read-tree", "HEAD")
@@ -233,7 +233,7 @@ class Repository(Git):
         return ""
 
     def keep_commit(self, commit: str) -> str:
-        """The ref that keeps this commit from now on."""
+        """Keeps this commit under a new ref, and returns that."""
         ref = f"refs/ralph/kept/{time.strftime('%Y%m%d-%H%M%S')}-{commit[:10]}"
         self.run("update-ref", "--no-deref", ref, commit)
         return ref
@@ -244,15 +244,15 @@ class Repository(Git):
     def commit_files(
         self, names: Collection[str], message: str, run: Callable[[Sequence[str], bytes], str]
     ) -> tuple[Commits, str, list[str]]:
-        """Commits these files as they are now, and nothing else: what was committed, why not, and what was left out.
+        """Commits exactly these files as they are now. Returns what was committed, why not, and what was left out.
 
-        What the user has staged of other files stays staged. What git ignores and does not track is left out. `run`
-        runs git with the project's hooks; names come by standard input, since a sandbox may hide files of ours.
+        Other files that the user has staged stay staged. Ignored, untracked files are left out. `run` runs git with the
+        project's hooks; names come by standard input, since a sandbox may hide ralph's files.
         """
         before = self.read_head()[1]
         found = existing_files(self.root, names)
         folders = {name for name, at in found.items() if stat.S_ISDIR(at.st_mode)}
-        if folders:  # in place of files, and no commit holds one, unless it is a submodule
+        if folders:  # folders that replaced files; a commit cannot hold one, unless it is a submodule
             folders.difference_update(self.checked_out_submodules())
         there = found.keys() - folders
         added = self._call("add", "--intent-to-add", "--ignore-errors", *NAMED, stdin=literal_pathspecs(there))
@@ -264,12 +264,12 @@ class Repository(Git):
         left_out = sorted(there - known)
         if not known:
             return Commits(), "", left_out
-        # as the user's own `git commit`, but that nobody is asked, and that the folder of hooks is as it was
+        # like the user's own `git commit`, except that it asks nothing, and uses the hooks' folder of the start
         pinned = ("-c", f"core.hooksPath={self.hooks}", "-c", "maintenance.auto=false")
         how = ("--only", "--quiet", "--cleanup=whitespace", "--message", message.replace("\0", ""))
         failed = run(["git", "-C", str(self.root), *pinned, "commit", *how, *NAMED], literal_pathspecs(known))
         now = self.read_head()[1]
-        if failed or (self.hooks / "pre-commit").exists():  # which may have committed another version than git staged
+        if failed or (self.hooks / "pre-commit").exists():  # a hook may have committed another version than is staged
             self._call("reset", "--quiet", *NAMED, stdin=literal_pathspecs(known))
         if now == before:
             asked = ("status", "--porcelain", "-z", "-uall", "--no-renames", IN_NO_OTHER)
@@ -283,7 +283,7 @@ class Repository(Git):
         return made, "", left_out
 
     def checked_out_submodules(self) -> dict[str, str]:
-        """Each submodule that is there, with the commit that is checked out in it."""
+        """Returns the commit that is checked out in each submodule, by its name."""
         if not (self.root / ".gitmodules").exists():
             return {}
         listed = [row.split("\t") for row in self.list_names("ls-files", "--stage", "-z") if row.startswith("160000 ")]
@@ -296,11 +296,11 @@ class Repository(Git):
         return self._index.with_name(f"{self._index.name}.lock").exists()
 
     def commit_stats(self, commit: str) -> tuple[Commits, list[str]]:
-        """How large a commit is, and the files that it changed."""
+        """Returns the size of a commit, and the files that it changed."""
         return commits_between(self._call, self.output_of("rev-parse", "--verify", "--quiet", f"{commit}^"), commit)
 
     def check_can_commit(self) -> None:
-        """RalphError where a commit could not come about, so that it is known before money is spent."""
+        """Raises RalphError, before money is spent, if git could not commit here."""
         if begun := self._unfinished_operations():
             what = f"{self.git_dir / begun[0]}: something is not finished, and commits would become part of it"
             raise RalphError(what, fix="git status says what it is")
@@ -314,7 +314,7 @@ class Repository(Git):
 
 
 def jj_commit(root: Path, names: Iterable[str], message: str) -> str:
-    """Commits these files by jj (https://jj-vcs.github.io/jj/), which records changes itself; why not, or nothing."""
+    """Commits these files with jj (https://jj-vcs.github.io/jj/), which tracks changes itself. Returns why not."""
     filesets = [f"root-file:{json.dumps(name, ensure_ascii=False)}" for name in names]
     argv = ["jj", "--no-pager", "--color=never", "commit", "--message", message, *filesets]
     done = call_program(argv, timeout_s=_TIMEOUT_S, cwd=root)
@@ -322,7 +322,7 @@ def jj_commit(root: Path, names: Iterable[str], message: str) -> str:
 
 
 def existing_files(root: Path, names: Iterable[str]) -> dict[str, os.stat_result]:
-    """What is in a tree under these names; what is missing, or lies beyond a link, is left out."""
+    """Returns the status of the existing files among these names, without those beyond a link."""
     real, found = functools.cache(os.path.realpath), {}
     for name in names:
         path = f"{root}/{name}"
@@ -334,5 +334,5 @@ def existing_files(root: Path, names: Iterable[str]) -> dict[str, os.stat_result
 
 
 def text_of(path: Path) -> str:
-    """What a file holds, as a text that any bytes can be; empty where it cannot be read."""
+    """The content of a file as text that can hold any bytes; empty if it cannot be read."""
     return os.fsdecode(files.read_or_empty(path))

@@ -1,8 +1,8 @@
-"""git's settings around whatever an agent may have written: no git runs by settings that it changed.
+"""Compares git's settings before and after anything that an agent may have written, so that git never runs with its.
 
-Every file is compared that git reads and an agent may write: those of the repository, the user's own, and what they
-include. That takes no process; only where their bytes differ is git asked, outside of the repository, which settings
-do. One that is not known to be harmless ends the run, and the user decides.
+All files are compared that git reads and an agent may write: the repository's, the user's own, and what they include.
+That takes no process; only if their bytes differ is git asked, outside the repository, which settings differ. One that
+is not known to be harmless ends the run, and the user decides.
 """
 
 import os
@@ -25,55 +25,55 @@ _HARMLESS = re.compile(
     r"|remote\.(?:pushdefault|.*\.(?:url|pushurl|fetch|push|tagopt|prune|prunetags|gh-resolved))"
     r"|submodule\..*\.(?:url|active|branch)"
     r"|core\.(?:autocrlf|eol|filemode|ignorecase|logallrefupdates|precomposeunicode|quotepath|safecrlf|symlinks)"
-    r"|core\.hookspath"  # given with each commit as it was when the run began; installers of hooks set it
+    r"|core\.hookspath"  # each commit gets the value of the start; hook installers set it
     r"|gc\.auto[a-z]*|fetch\.prune(?:tags)?|init\.defaultbranch|merge\.(?:conflictstyle|ff)|safe\.directory"
     r"|lfs\.(?:repositoryformatversion|.*\.(?:access|locksverify))"
 )
-"""By git's documentation no value of these has one of ralph's calls run a program, or look at another tree."""
+"""By git's documentation, no value of these makes one of ralph's calls run a program, or work on another tree."""
 _AS_GIT_INIT_WRITES = ("core.bare\nfalse", "core.repositoryformatversion\n0")
 
 
 class GitConfigWatch:
-    """git's settings for `top`, as they were when an iteration began."""
+    """Compares git's settings for `top` with those when an iteration began."""
 
     def __init__(self, top: Path, state: State) -> None:
         self._tree, self._state = working_tree(top), state
         self._folders = [one for one in (top, *top.parents) if one.is_relative_to(self._tree)]
-        """In which git could find a repository for `top`."""
+        """The folders in which git could find a repository for `top`."""
         usual = ("~/.gitconfig", f"{os.environ.get('XDG_CONFIG_HOME') or '~/.config'}/git/config")
         self._own = [os.environ.get("GIT_CONFIG_GLOBAL") or "", *map(os.path.expanduser, usual)]
         self._known, self._left = self._read(), dict[str, str]()
         self._noted = dict[str, str]()
         self.serious: list[str] = []
-        """What was changed that may have git run a program, in words."""
+        """In words, the changes that may make git run a program."""
         self.harmless = ""
-        """What else was changed last."""
+        """In words, the last harmless change."""
 
     @property
     def block_reason(self) -> str:
-        """Why no git may run any more; empty where it may."""
+        """Why git may not run any more; empty if it may."""
         return tampering_reason(self.serious)
 
     def resume(self) -> None:
-        """How they were when the iteration began counts in which ralph died."""
+        """Compares with the settings when the iteration began in which ralph died."""
         if noted := self._state.load_note(GitSettings):
             self._known, self._left = noted.before, noted.at_end
 
     def begin(self) -> None:
-        """How they are now counts from here on, also for the next run where this one dies."""
+        """Compares with the current settings from now on; so does the next run, if this one dies."""
         self._known, self._left, self.harmless = self._read(), {}, ""
         if self._known != self._noted:
             self._state.save_note(GitSettings(before=self._known))
             self._noted = self._known
 
     def end(self) -> None:
-        """Notes how all that ran has left them: where ralph has died, what changes from then on is the user's."""
+        """Records the settings once everything has ended: after a death, later changes are the user's."""
         if noted := self._state.load_note(GitSettings):
             noted.at_end = self._read()
             self._state.save_note(noted)
 
     def compare(self) -> None:
-        """Looks what was changed since; called when something has run that an agent may have written."""
+        """Finds what changed since; called after anything ran that an agent may have written."""
         now = self._left or self._read()
         for name in sorted(now.keys() | self._known.keys()) if now != self._known else ():
             was, is_now = self._known.get(name, ""), now.get(name, "")
@@ -87,7 +87,7 @@ class GitConfigWatch:
         self._known = now
 
     def _read(self) -> dict[str, str]:
-        """What each of these files says, by its path; nothing where there is none."""
+        """Reads each of these files; returns their text by path, empty for a missing file."""
         found, places = dict[str, str](), [*self._own]
         for folder in self._folders:
             git_dir = git_folder(folder)
@@ -102,7 +102,7 @@ class GitConfigWatch:
 
 @cache
 def _included_files(path: str, text: str) -> tuple[str, ...]:
-    """The files that this one includes, whatever for."""
+    """The files that this one includes, whatever the condition."""
     found = [one.partition("\n") for one in parse_git_settings(text)]
     paths = [value for key, _, value in found if re.match(r"include(if\..*)?\.path$", key)]
     beside = Path(path).parent
@@ -110,7 +110,7 @@ def _included_files(path: str, text: str) -> tuple[str, ...]:
 
 
 def parse_git_settings(text: str) -> set[str]:
-    """The settings in a file of git's, each a key, a line's end and a value; a file that git cannot read is one."""
+    """Parses a git settings file into entries of key, line break and value; an unreadable file is one entry."""
     if not text:
         return set()
     env = {**os.environ, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
@@ -120,17 +120,17 @@ def parse_git_settings(text: str) -> set[str]:
 
 
 def is_harmless(setting: str) -> bool:
-    """Whether such a setting, new or gone, lets git do no more than before."""
+    """Whether adding or removing this setting lets git do no more than before."""
     return setting in _AS_GIT_INIT_WRITES or bool(_HARMLESS.fullmatch(setting.partition("\n")[0]))
 
 
 def keep_versions(name: str, versions: Sequence[str], keep: Callable[[str, bytes], Path]) -> str:
-    """Keeps what a file was and is; in words, where."""
+    """Keeps copies of both versions of a file; returns where, in words."""
     paths = [str(keep(name.rpartition("/")[2], os.fsencode(text))) for text in versions if text]
     return f" (before and after are {', '.join(paths)})" if paths else ""
 
 
 def tampering_reason(serious: Sequence[str]) -> str:
-    """Why a run ends, where something serious was found."""
+    """Returns why the run ends if something serious was found; else empty."""
     left = "no git ran since, so HEAD and the index are as they were left: make it what it was"
     return "; ".join([*serious, left]) if serious else ""

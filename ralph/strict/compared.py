@@ -1,6 +1,6 @@
-"""What is only compared, never put back: hooks and links of git's, and what governs ralph outside of the tree.
+"""Compares what ralph never puts back: git's hooks and links, and files outside the tree that govern ralph.
 
-A difference that matters ends the run, and the user decides. git's settings are compared in all modes: git/settings.py.
+A difference that matters ends the run, and the user decides. For git's settings, in all modes, see git/settings.py.
 """
 
 import os
@@ -14,12 +14,12 @@ from ralph.settings import sources
 
 _LEADS = "-> "
 _DEEP = ("objects", "refs", "logs", "hooks", "info")
-"""Folders of git's that are looked through; of its objects only the first level is."""
+"""The folders of git's to search; of its objects only the first level."""
 _COMPARED = ("commondir", "info/exclude", "info/attributes")
 
 
 def snapshot_outside(repository: Repository | None, outside: Iterable[Path], plan: Path) -> dict[str, str]:
-    """By path what a file holds, or an arrow and where a link or a folder leads; `outside` is beyond the tree."""
+    """Returns, by path, the content of a file, or an arrow and where a link or a folder leads."""
     found = _git_snapshot(repository) if repository else {}
     for path in [path for place in outside for path in (place, *place.glob("*"))]:
         if path.is_file():
@@ -28,7 +28,7 @@ def snapshot_outside(repository: Repository | None, outside: Iterable[Path], pla
 
 
 def _git_snapshot(repository: Repository) -> dict[str, str]:
-    """Where git's folders lie, and git's settings in them; and the links there, as deep as git writes."""
+    """Returns where git's folders are, their settings and hooks, and the links in them, as deep as git writes."""
     found = {f"{repository.root}/.git": text_of(repository.root / ".git")}
     for folder in (repository.root, repository.git_dir, repository.common):
         if folder.is_dir():
@@ -52,12 +52,12 @@ def _git_snapshot(repository: Repository) -> dict[str, str]:
 def compare_snapshots(
     root: Path, before: Mapping[str, str], now: Mapping[str, str], keep: Callable[[str, bytes], Path]
 ) -> tuple[list[str], str]:
-    """Of what changed that which matters, both versions kept; and what is only to be reported, such as a new hook."""
+    """Returns the changes that matter, with both versions kept; and a remark on a harmless one, such as a new hook."""
     serious = list[str]()
     remark = ""
     for name in sorted(before.keys() | now.keys()):
         was, is_now = before.get(name, ""), now.get(name, "")
-        if was == is_now or (name.endswith(".jsonl") and is_now.startswith(was)):  # to a history one may append
+        if was == is_now or (name.endswith(".jsonl") and is_now.startswith(was)):  # appending to a history is allowed
             continue
         label = name.removeprefix(f"{root}/")
         if is_now.startswith(_LEADS):
@@ -71,7 +71,7 @@ def compare_snapshots(
 
 
 def plan_settings_text(content: bytes, plan: Path) -> str:
-    """The settings in a plan, or all of one in JSON; the user may continue to write one in words."""
+    """Returns the settings in a plan, or all of a plan in JSON; the user may edit the words of a plan."""
     if plan.suffix == ".json" or b"json" in content:
         return os.fsdecode(content)
     return repr([(one.variable, one.text) for one in sources.read_plan_settings(content, plan.name)])

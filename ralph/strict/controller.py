@@ -1,4 +1,4 @@
-"""Strict: the agent proposes, ralph disposes. One task an iteration, which ralph picks, checks, ticks and commits."""
+"""Strict work: one task per iteration, which ralph picks, checks, ticks and commits; the agent only proposes."""
 
 import contextlib
 import re
@@ -30,11 +30,11 @@ _REJECTIONS = 3
 
 
 class StrictController(Controller):
-    """What ralph does around the agent's turns, whose word counts for nothing that can be checked."""
+    """Picks, checks, ticks and commits tasks; wherever ralph can check, the agent's word does not count."""
 
     picks_tasks = True
     _task: Task
-    """The one that is being tried."""
+    """The task of the current attempt."""
 
     def __init__(self, run: Run, guard: Guard) -> None:
         self._run = run
@@ -42,24 +42,24 @@ class StrictController(Controller):
         self._file = run.file
         self._roles = roles_of(run.start)
         self._role = ""
-        """The one that works on the task, where there are several."""
+        """The role that works on the task, if there are roles."""
         self._token = tasklist.new_session_token()
         self._without_proof = ""
-        """Why nothing proves that the attempt did what it was for, where two agents said that all is done."""
+        """Why nothing proves the task done, if it is ticked because two agents said so."""
 
     def tidy_task_list(self) -> None:
-        """The file has an id for each task; what is done in all its parts is ticked, and none is in progress."""
+        """Gives each task an id, ticks those whose subtasks are all done, and leaves none in progress."""
         if self._role:
             self._run.enter_mode("build")
             self._role = ""
         self._file.edit(edits.with_tidy_list)
 
     def run_iteration(self) -> Iteration:
-        """What is known of the next iteration once its agent has ended."""
+        """Runs the next iteration and returns what is known of it once its agent has ended."""
         return run_agent_once(self._run)
 
     def choose_next(self) -> Stop | None:
-        """The task of the next iteration is chosen and marked; a Stop when none can be begun."""
+        """Chooses and marks the next task. Returns a Stop if none can begin."""
         run = self._run
         alone = run.settings.task
         listed = tasklist.validate_list(self._file.text, self._file.path.name, run.settings)
@@ -85,14 +85,14 @@ class StrictController(Controller):
 
     @property
     def _current_task(self) -> Task:
-        """The task as it is in the file."""
+        """The task as it is in the progress file now."""
         return tasks.find_task(tasks.read_tasks(self._file.text), self._task.id) or self._task
 
     def _run_checks_before(self, task: Task) -> list[Note]:
-        """The notes of what the checks of a task say before it is begun: those that hold already prove nothing."""
+        """Runs the checks of a task before its first attempt. Returns notes: those that pass already prove nothing."""
         run, checks = self._run, criteria.checks_of_tasks(task.chain)
         runs_programs = any("command" in one.fields for one in checks)
-        if runs_programs:  # which an agent may have written
+        if runs_programs:  # an agent may have written them
             self._edit_list(lambda text: text)
             self._guard.begin_watch()
         found = evidence.run_checks_before(run, checks, self._lacked_by_commit)
@@ -114,7 +114,7 @@ class StrictController(Controller):
         return there is not None and there.done
 
     def conclude(self, iteration: Iteration) -> Iteration:
-        """Checks what the agent proposes, and ticks and commits it or writes down why not."""
+        """Checks what the agent proposes, then ticks and commits the task, or records why not."""
         run = self._run
         outcome = iteration.turn.outcome
         goes_on = outcome is Outcome.CONTEXT_FULL and not iteration.failed and run.settings.on_failure == "keep"
@@ -130,15 +130,15 @@ class StrictController(Controller):
             )
         if iteration.ended is None and (why := self._guard.blocked):
             iteration = replace(iteration, ended=Stop(Reason.TAMPERED, why))
-        run.changes.disturbed = False  # the guard looks again, and faster
+        run.changes.disturbed = False  # the guard compares by itself, and faster
         if iteration.passed and not run.is_attempt and not run.read_progress().open:
             iteration = replace(iteration, refused=tuple(check_done_claim(run, is_verified=True)))
         elif iteration.ended is None and self._is_task_ticked(run.settings.task):
-            iteration = replace(iteration, ended=Stop(Reason.ONCE))  # whatever limit is reached with it
+            iteration = replace(iteration, ended=Stop(Reason.ONCE))  # even if a limit is reached with it
         return replace(iteration, after=run.read_progress(), commits=self._guard.committed)
 
     def _judge_attempt(self, iteration: Iteration) -> Iteration:
-        """Checks the attempt, then ticks and commits the task, hands it to the next role, or writes down why not."""
+        """Checks the attempt, then ticks and commits the task, hands it to the next role, or records why not."""
         run = self._run
         task = self._task
         roles = self._roles
@@ -164,7 +164,7 @@ class StrictController(Controller):
         return self._record_failure(iteration, found)
 
     def _record_failure(self, iteration: Iteration, found: Finding) -> Iteration:
-        """Writes down why the attempt failed, at the task or at the role that it is the fault of."""
+        """Records why the attempt failed, as a failure of the task or of the role that is to blame."""
         run, task, roles = self._run, self._task, self._roles
         if found.blocked:
             self._mark_task("!", "blocked", edits.BY_AGENT + found.blocked)
@@ -183,7 +183,7 @@ class StrictController(Controller):
         return replace(iteration, failed=message, may_retry=task.has_attempts_left(most))
 
     def _run_gates(self, iteration: Iteration) -> Finding:
-        """The result of the attempt: what the agent did, then the task's checks and verify."""
+        """Judges the attempt: what the agent did and said, then the task's checks and verify, then the proof."""
         task = self._task
         roles = self._roles
         turn = iteration.turn
@@ -206,7 +206,7 @@ class StrictController(Controller):
         return self._require_proof(iteration, checks)
 
     def _is_dismissed(self, rejection: str) -> bool:
-        """Whether all that a reviewer names was dismissed by the user, who gave a reason for each below the task."""
+        """Whether the user dismissed all that a reviewer names, with a reason for each below the task."""
         named = re.findall(rf"\b{re.escape(self._role)}:[^\s:]+:[\w-]+", rejection)
         notes = self._current_task.note_values("dismissed")
         if settled := bool(named) and all(any(one.startswith(f"{name}: ") for one in notes) for name in named):
@@ -214,7 +214,7 @@ class StrictController(Controller):
         return settled
 
     def _require_proof(self, iteration: Iteration, checks: Sequence[Criterion]) -> Finding:
-        """Whether something says that it was the attempt which made all green; two agents' word where nothing can."""
+        """Requires evidence that the attempt made the checks green, or two agents' word if nothing can prove it."""
         now = self._current_task
         has_changes = bool(self._guard.changed_files(now.id)) or iteration.before.size != iteration.after.size
         has_checks = any(one.fields for one in checks)
@@ -232,7 +232,7 @@ class StrictController(Controller):
         return self._guard.lacked_by_commit(self._task.id, path, holds)
 
     def _run_checks(self, wanted: Sequence[Criterion]) -> Iterator[CheckResult | None]:
-        """Runs these checks and then verify: the result of each, None when a signal came."""
+        """Runs these checks and then verify; yields each result, or None if a signal came."""
         run = self._run
         for one in () if run.start.rehearsal else criteria.join_browser_actions(wanted):  # no fake agent can meet them
             ended = evidence.run_check(run, one, self._lacked_by_commit)
@@ -243,7 +243,7 @@ class StrictController(Controller):
             yield run_verify(run)
 
     def _tick_and_commit(self, iteration: Iteration) -> str:
-        """The task is ticked, then committed, so that the commit has the tick; why it could not be, or nothing."""
+        """Ticks the task, then commits it, so that the commit has the tick. Returns why it could not, or nothing."""
         task = self._task
         before = self._file.text
         ids, proof = [one.id for one in task.chain], self._without_proof
@@ -259,7 +259,7 @@ class StrictController(Controller):
         return failed
 
     def _record_claim(self, iteration: Iteration, why: str) -> Iteration:
-        """The first claim that nothing proves does not fail the attempt: another agent looks, whose prompt says so."""
+        """Records a first claim that nothing proves. It does not fail the attempt: another agent has to confirm it."""
         run, task = self._run, self._task
         changed = join_names(self._guard.changed_files(task.id), 10) or "nothing"
         first = without_signals(iteration.turn.final_words).partition("\n")[0]
@@ -269,12 +269,12 @@ class StrictController(Controller):
         return iteration
 
     def close(self) -> None:
-        """No task is in progress."""
+        """Leaves no task in progress."""
         with contextlib.suppress(RalphError):
             self._file.edit(edits.with_none_in_progress)
 
     def recheck(self) -> Mapping[str, str] | None:
-        """Unticks what a later change broke: why, by the id of each; None where nobody could say."""
+        """Unticks tasks that a later change broke. Returns why, by id; None if that could not be found out."""
         if not self._demands_proof:
             return {}
         self._edit_list(edits.with_tidy_list)
@@ -291,7 +291,7 @@ class StrictController(Controller):
         return iteration
 
     def _restore_if_asked(self) -> None:
-        """What the attempt left in the repository is there for the next one, or thrown away."""
+        """Discards the changes of the attempt if --on-failure says restore."""
         if self._run.settings.on_failure == "restore":
             self._guard.restore_files(self._task.id)
 
@@ -299,7 +299,7 @@ class StrictController(Controller):
         self._edit_list(lambda text: edits.with_mark(text, mark, self._task.id, note=note, why=why))
 
     def _edit_list(self, change: Callable[[bytes], bytes]) -> None:
-        """An edit of ralph's own, noted first: what was not, a start after a death takes for the agent's."""
+        """Edits the list, and records that first: recovery takes unrecorded edits for the agent's."""
         self._run.state.save_progress_copy(change(self._file.text))
         self._file.edit(change)
         self._guard.own_progress = self._file.text

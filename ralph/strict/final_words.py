@@ -1,4 +1,4 @@
-"""What an agent says of its task with its final words: done, blocked or rejected; and what its commit says."""
+"""Reads an agent's final words: whether its task is done, blocked or rejected; and writes the commit message."""
 
 import re
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ _FORM = (
 )
 _SIGNAL = re.compile(_FORM)
 _AT_THE_END = re.compile(rf"(?!>)(?:[^`]|`[^`]*`)*?{_FORM}")
-"""Of a line that is not a quotation, and not within code."""
+"""A signal at the end of a line that is not a quotation, and not within code."""
 _MODE = re.compile(r"""<mode\s+session\s*=\s*["']([^"'<>]*)["']\s*>\s*([\w-]+)\s*</mode\s*>""")
 _ATTRIBUTE = re.compile(r"""([a-z]+)\s*=\s*["']\s*([^<>]*?)\s*["'](?=\s|\Z)""")
 _WIDTH = 72
@@ -27,25 +27,25 @@ _SILENT = (
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """The result of an attempt at a task; a pass when nothing is set."""
+    """The result of judging an attempt; it passed if nothing is set."""
 
     failed: str = ""
-    """The reason, and on further lines the end of the output; the session is never in it."""
+    """The reason, and on further lines the end of the output; never contains the run token."""
     blocked: str = ""
-    """The agent says that the task cannot continue without the user, and why."""
+    """Why the task cannot continue without the user, as the agent says."""
     unproved: str = ""
-    """All is green, and nothing says that the attempt did it: why."""
+    """Why nothing proves that the attempt did it, although everything is green."""
     red: bool = False
-    """It failed since a check did not pass."""
+    """Whether it failed because a check did not pass."""
     rejected: bool = False
-    """It failed since a reviewer says so."""
+    """Whether it failed because a reviewer rejected it."""
 
 
 def read_claim(message: str, call: Mapping[str, Any], *, token: str, task_id: str) -> Finding:
-    """What the final words of an agent claim of this task, and its last call of a tool of ralph's that says so.
+    """Returns what the agent's final words, or its last call of one of ralph's tools, claim about this task.
 
-    A signal counts alone on its line, or at the very end of the last line; never in code, in a quotation or within a
-    sentence. All that count have to say the same.
+    A signal counts if it is alone on its line, or at the very end of the last line; not in code, in a quotation or
+    within a sentence. All signals that count must agree.
     """
     lines = _lines_outside_fences(message)
     signals = [*map(_SIGNAL.fullmatch, lines), *map(_AT_THE_END.fullmatch, lines[-1:])]
@@ -63,24 +63,24 @@ def read_claim(message: str, call: Mapping[str, Any], *, token: str, task_id: st
 
 
 def requested_mode(message: str, token: str) -> str:
-    """The mode that the final words of an agent ask for, alone on a line; empty where they ask for none."""
+    """Returns the mode that the final words ask for, alone on a line; empty if they ask for none."""
     found = [_MODE.fullmatch(line) for line in _lines_outside_fences(message)]
     return next((one[2] for one in found if one and one[1] == token), "")
 
 
 def _lines_outside_fences(message: str) -> list[str]:
-    """Its lines outside of code fences, except those that are blank at its end."""
+    """The lines outside code fences, without blank lines at the end."""
     return [
         line.body.decode().strip() for line in read_lines_and_fences(message.strip().encode(errors="replace")).lines
     ]
 
 
 def _claim(kind: str, about: Mapping[str, str], content: str, token: str, task_id: str) -> Finding:
-    """What one signal claims, or one call of a tool."""
+    """Returns what one signal, or one call of a tool, claims."""
     if about.get("session") != token:
         what = "the signal bears the session of another run; the one that counts is in the prompt"
         return Finding(failed=what)
-    content = " ".join(content.replace(token, "SESSION").split())  # on its way into files that other agents can read
+    content = " ".join(content.replace(token, "SESSION").split())  # it goes into files that other agents can read
     for named in (about.get("id", task_id), content if kind == "done" else task_id):
         if named != task_id:
             what = shorten(named.replace(token, "SESSION"), 80)
@@ -91,10 +91,10 @@ def _claim(kind: str, about: Mapping[str, str], content: str, token: str, task_i
 
 
 def commit_message(task_id: str, text: str, message: str, role: str) -> str:
-    """What the commit of a task says: the agent's words, the first line with the id in front; the task's without any.
+    """The commit message: the agent's words, or without any the task's text; the id is in front of the first line.
 
-    A first line that is too long is cut, and is below in full. A line of the body that git would take for a comment
-    or a trailer is indented.
+    A first line that is too long is shortened, and repeated in full below. A line of the body that git would take for a
+    comment or a trailer is indented.
     """
     words = without_signals(message) or text
     first, _, rest = words.partition("\n")

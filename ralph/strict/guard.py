@@ -1,4 +1,4 @@
-"""The working tree around an iteration: what may change in it, what is put back, and what ralph commits."""
+"""The guard: what may change in the working tree during an iteration, what is put back, and what ralph commits."""
 
 import binascii
 import contextlib
@@ -36,11 +36,11 @@ from ralph.strict.watch import (
 from ralph.words import join_names, plural
 
 _MOST_NEW_FILES = 1000
-"""That are moved away at once; more may be somebody's, and the user decides."""
+"""New files moved away at once; more may be the user's, who then decides."""
 _HOOKS_S = 900.0
-"""Seconds that a commit may take: some projects' hooks run all their tests."""
+"""Seconds that a commit may take, since some projects' hooks run all their tests."""
 _LOCKED_S, _LOOK_S = 60.0, 0.2
-"""Seconds that another git may hold the index, and between two looks at that."""
+"""Seconds to wait for another git that holds the index, and between two checks of that."""
 _MOST_NAMED = 10
 _GOVERNS = "which decides how ralph works"
 _NOT_ALLOWED = "which is not allowed here"
@@ -57,33 +57,33 @@ def _disk_errors_end_the_run() -> Iterator[None]:
 
 
 class Guard:
-    """Watches over the working tree around the current folder.
+    """Guards the working tree around the current folder.
 
-    What may change is asked of the run when an iteration begins, since another mode has other settings.
+    It asks the run what may change when an iteration begins, since each mode has its own settings.
     """
 
     _changed_by_user: Collection[str] = ()
-    """What somebody changed after the end of an iteration that died; it stays."""
+    """What the user changed after the end of an iteration in which ralph died; it stays."""
     _changed_earlier: Collection[str] = ()
-    """What the attempts before this one changed of its task's files; putting back ends where they left it."""
+    """What earlier attempts at the task changed; discarding an attempt keeps that."""
     blocked = ""
-    """Why the run has to end and nothing more may be done here, as far as that is known."""
+    """Why the run has to end without another change here; empty if it need not, as far as is known."""
     committed = Commits()
     """What ralph committed last."""
     own_progress = b""
-    """The progress file by ralph's own word; empty while the list of tasks is not ralph's."""
+    """The text of the progress file that ralph vouches for; empty while the task list is not ralph's own."""
 
     def __init__(self, run: Run, watch: TreeBefore | None = None) -> None:
         self._run, self._state, self._plan = run, run.state, run.start.plan
         self._complain = run.console.complain
         self._watch = watch or TreeBefore()
-        """How all was when the iteration began that runs, or that died."""
+        """The state at the beginning of the running iteration, or of the one in which ralph died."""
         self._repository = load_repository_before(watch) if watch else Repository.find_around(run.top)
         self._root = root = self._repository.root if self._repository else run.top
         self._has_jj = (root / ".jj").exists() and shutil.which("jj")
-        protected = set[str]()  # what decides how ralph works: put back under --strict
+        protected = set[str]()  # files that decide how ralph works: put back under --strict
         self._outside = [run.history] if run.history else []
-        """What else does, and is only compared; and the user's own history."""
+        """Files outside the tree that decide it, too, and the user's history: they are only compared."""
         for path in (self._plan, Path(".ralph.env"), Path(".ralph"), run.settings.prompts or self._plan):
             for place in (path.parent.resolve() / path.name, path.resolve()):
                 if not place.is_relative_to(root):
@@ -99,18 +99,18 @@ class Guard:
         if self._repository:
             self._repository.index_copy = folder / INDEX_COPY
         self._submodules: Mapping[str, str] = {}
-        """The commit of each when the iteration began."""
+        """The commit of each submodule when the iteration began."""
         self._uncommitted = (self._state.load_note(UncommittedFiles) or UncommittedFiles()).names
-        """By task what its attempts changed and no commit has."""
+        """By task, the files that its attempts changed and that are in no commit."""
 
     def check_can_commit(self) -> None:
-        """RalphError where ralph could not commit here."""
+        """Raises RalphError if ralph could not commit here."""
         if self._repository and not self._has_jj:
             self._repository.check_can_commit()
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[TurnFindings]:
-        """Around a turn of the agent: when it is over, what it may not change is put back, and said."""
+        """Surrounds a turn of the agent; afterwards puts back, and reports, what the agent may not change."""
         watched = TurnFindings()
         self.begin_watch()
         self.committed = Commits()
@@ -123,7 +123,7 @@ class Guard:
         watched.blocked = self.blocked
 
     def why_no_git_may_run(self) -> str:
-        """Why the run has to end before any git is run here; empty where it need not."""
+        """Returns why the run has to end before git runs here again; empty if it need not."""
         settings = self._run.git_settings
         if not self.blocked and (self._watch.compared or settings.serious):
             now = self._snapshot_outside()
@@ -138,7 +138,7 @@ class Guard:
 
     @_disk_errors_end_the_run()
     def undo_changes_by_checks(self, when: str) -> None:
-        """Puts back what programs changed that the agent may have written: its checks, git's hooks."""
+        """Puts back what checks and hooks changed, since the agent may have written them."""
         mend_progress_file(self._run, self.own_progress, when)
         if not self.why_no_git_may_run():
             self._put_head_back()
@@ -147,7 +147,7 @@ class Guard:
 
     @_disk_errors_end_the_run()
     def restore_files(self, task: str) -> None:
-        """All files are as they were before the iteration; how they are now is kept."""
+        """Puts all files back as they were before the iteration, and keeps a copy of how they are now."""
         if self.blocked:
             return
         if self._repository and (names := [name for name in self._shadow.changes() if not name.endswith("/")]):
@@ -159,7 +159,7 @@ class Guard:
             self._note_uncommitted(task, self._changed_earlier)
 
     def wait_for_index(self) -> str:
-        """Waits while somebody's git holds the index, such as a `git commit` in an editor; why that was in vain."""
+        """Waits while another git holds the index, such as a `git commit` in an editor. Returns why in vain."""
         run, repository = self._run, self._repository
         if not repository or not repository.is_locked():
             return ""
@@ -172,11 +172,11 @@ class Guard:
 
     @_disk_errors_end_the_run()
     def commit_task(self, task: str, message: str) -> str:
-        """Commits what the attempts of this task changed; why it could not, or nothing.
+        """Commits what the attempts at this task changed. Returns why it could not, or nothing.
 
-        A file that somebody else had changed before and the agent changed too goes in whole.
+        A file that the user had changed before, and the agent changed too, is committed as a whole.
         """
-        # no task is about another plan's progress file
+        # another plan's progress file belongs to no task
         changed = {name for name in self._uncommitted.get(task, ()) if not name.endswith("_PROGRESS.md")}
         names, failed = self._own_tracked_files | changed, ""
         if names and self.may_commit:
@@ -198,7 +198,7 @@ class Guard:
         return ""
 
     def update_plan(self) -> None:
-        """A list of requirements says what is ticked, and how it is now is how it is put back."""
+        """Writes the statuses into a list of requirements, and makes that the version to put back."""
         run, watch, shadow = self._run, self._watch, self._shadow
         if run.start.asked.in_place:
             run.update_plan()
@@ -209,17 +209,17 @@ class Guard:
 
     @cached_property
     def _own_tracked_files(self) -> set[str]:
-        """Those of ralph's own files that go into each commit, since HEAD has them; an agent may have staged one."""
+        """The files that are ralph's own and in HEAD, and so go into each commit."""
         own = self._own | ({os.path.relpath(self._plan, self._root)} if self._run.start.asked.in_place else set())
         return own.intersection(self._repository.committed_files() if self._repository else ())
 
     @property
     def may_commit(self) -> bool:
-        """Whether ralph commits what has passed."""
+        """Whether ralph commits finished tasks."""
         return self._run.settings.auto_commit and bool(self._repository or self._has_jj)
 
     def lacked_by_commit(self, task: str, path: Path, holds: bytes) -> str:
-        """Why a commit of this task would not have what a check has found at `path`; empty where it would.
+        """Returns why a commit of this task would lack what a check found at `path`; empty if it would not.
 
         What git ignores is in no commit, and need not be.
         """
@@ -237,17 +237,17 @@ class Guard:
         return "" if is_ignored else "is there, but in no commit, and not this task's: commit it"
 
     def resume_snapshot(self) -> bool:
-        """Continues an iteration that died; whether it is still known how all files were when it began."""
+        """Loads the snapshot of an iteration in which ralph died. Returns whether it is still intact."""
         shadow = resume_shadow(self._watch)
         self._shadow = shadow or self._shadow
         return shadow is not None
 
     @_disk_errors_end_the_run()
     def undo_after_death(self, look: TreeAtEnd | None) -> Sequence[str]:
-        """What an iteration left in which ralph died is put right, and the rest of it is its task's.
+        """Puts back what an iteration in which ralph died may not have changed; assigns its other changes to its task.
 
-        What somebody changed after the last look is theirs. Where nobody took one all counts as the iteration's, and is
-        kept. Returns in words what was put back of that which decides how ralph works.
+        What changed after the supervisor's note stays as the user's. Without that note everything counts as the
+        iteration's, and a copy is kept. Returns in words what was put back of what decides how ralph works.
         """
         watched = TurnFindings()
         if not look and self._watch.is_settled:
@@ -267,17 +267,17 @@ class Guard:
         return watched.tampered
 
     def changed_files(self, task: str) -> Sequence[str]:
-        """What the attempts of this task changed and no commit has."""
+        """Returns the files that attempts at this task changed and that are in no commit."""
         return self._uncommitted.get(task, ())
 
     def head_id(self) -> str:
-        """The commit that HEAD is at, shortened; empty where there is none."""
+        """The commit of HEAD, shortened; empty if there is none."""
         return self._repository.read_head()[1][:10] if self._repository else ""
 
     def commit_ticked_leftovers(self, done: Collection[str]) -> dict[str, str]:
-        """Commits what a run that was killed had ticked and not committed; of these tasks why it could not."""
+        """Commits what a killed run had ticked and not committed. Returns why it could not, by task."""
         failed = dict[str, str]()
-        self._watch.place = None  # where HEAD is now is the user's business
+        self._watch.place = None  # the user decides where HEAD is now
         for task in [task for task, names in self._uncommitted.items() if names and task in done]:
             if why := self.commit_task(task, f"{task}: done before ralph was killed\n\nRalph-Task: {task}\n"):
                 failed[task] = why
@@ -285,7 +285,7 @@ class Guard:
 
     @_disk_errors_end_the_run()
     def begin_watch(self) -> None:
-        """How everything is now is how it can be put back, also by the next run where this one is killed."""
+        """Records the current state, so that this run, or the next one if this one is killed, can put it back."""
         run, settings, shadow = self._run, self._run.settings, self._shadow
         repository = self._repository
         self.blocked = ""
@@ -309,16 +309,16 @@ class Guard:
         self._state.save_note(self._watch)
 
     def _snapshot_outside(self) -> dict[str, str]:
-        """How what is only compared is now: git's hooks and links; under --strict also what lies outside."""
+        """The state of what is only compared: git's hooks and links; under --strict also files outside the tree."""
         outside = self._outside if self._watch.is_strict else []
         return compared.snapshot_outside(self._repository, outside, self._plan)
 
     @_disk_errors_end_the_run()
     def _put_right(self, watched: TurnFindings, look: TreeAtEnd | None = None) -> None:
-        """The agent has ended: what it may not change is put back, HEAD first; the rest of it is its task's.
+        """Puts back what the agent may not change, HEAD first; assigns its other changes to its task.
 
-        Without --strict commits are the agent's to make, and HEAD is put back only where one holds a file that may not
-        be in it: what may stay of them is then committed as one.
+        Without --strict the agent may commit, and HEAD is put back only if a commit has a forbidden file: the allowed
+        rest of those commits becomes a single one.
         """
         repository, watch = self._repository, self._watch
         if watch.is_strict:
@@ -329,7 +329,7 @@ class Guard:
         watched.outside = tuple(undone[_NOT_ALLOWED])
         if watch.is_strict:
             watched.changed = changed
-            if look:  # what somebody changed since, too, and did not remove
+            if look:  # also what the user changed since, and did not remove
                 both = [
                     name for name in self._shadow.changes() if name in self._changed_by_user and name in look.changes
                 ]
@@ -354,16 +354,16 @@ class Guard:
         return any(self._why_not(name.lstrip("\n")) for name in names if name.strip("\n"))
 
     def _moved_submodules(self) -> list[str]:
-        """Those in which another commit is checked out than when the iteration began."""
+        """The submodules in which another commit is checked out than when the iteration began."""
         if self.blocked or not self._repository or not self._submodules:
             return []
         now = self._repository.checked_out_submodules()
         return [name for name, commit in self._submodules.items() if now.get(name, commit) != commit]
 
     def _put_head_back(self, look: TreeAtEnd | None = None) -> str | None:
-        """The ref that has what was there, where HEAD had moved; empty where that was nothing new.
+        """Puts HEAD and the index back. Returns a ref to what HEAD was; empty if nothing new, None if unmoved.
 
-        Where somebody moved HEAD, or staged something, after an iteration that died, theirs stays.
+        What the user moved or staged after an iteration in which ralph died stays.
         """
         repository, place = self._repository, self._watch.place
         if not repository or not place or self.blocked:
@@ -392,7 +392,7 @@ class Guard:
         return kept
 
     def _put_files_back(self) -> tuple[tuple[str, ...], dict[str, list[str]]]:
-        """Puts back what may not change; the files that are changed then, and by the reason what was put back."""
+        """Puts back what may not change. Returns the files that remain changed, and by reason what was put back."""
         changes, undone = self._undo_changes(self._why_not)
         for why, names in undone.items():
             where = f"put back; what was there is in {self._state.folder / 'kept'}"
@@ -405,7 +405,7 @@ class Guard:
         return tuple(name for name in changes if name not in within), undone
 
     def _undo_changes(self, why_not: Callable[[str], str]) -> tuple[dict[str, bool], dict[str, list[str]]]:
-        """Undoes each change for which there is a reason; what is changed then, and by the reason what was undone."""
+        """Undoes each change that has a reason to be. Returns what remains changed, and by reason what was undone."""
         undone, shadow = defaultdict[str, list[str]](list), self._shadow
         hidden = dict[str, bool]()
         for _ in range(9):
@@ -428,7 +428,7 @@ class Guard:
         raise RalphError(f"{join_names(wrong)}: cannot be put back in {self._root}", 1)
 
     def _why_not(self, name: str) -> str:
-        """Why this may not be changed; empty where it may. Of a plan in words its settings may not."""
+        """Returns why this file may not change; empty if it may. In a plan in words only the settings may not."""
         path, watch = self._root / name, self._watch
         if watch.is_strict and {name, *map(str, Path(name).parents)}.intersection(watch.protected):
             if os.path.realpath(path) != str(self._plan) or not path.is_file():
@@ -444,7 +444,7 @@ class Guard:
         return _NOT_ALLOWED
 
     def _run_git_with_hooks(self, argv: Sequence[str], stdin: bytes) -> str:
-        """Runs git as a check is run, so that nothing which a hook starts stays; why it failed, or nothing."""
+        """Runs git like a check, so that nothing that a hook starts outlives it. Returns why it failed, or nothing."""
         run = self._run
         output = run.state.new_record(run.id, run.current.number)
         names = output.with_suffix(".names")
@@ -453,17 +453,17 @@ class Guard:
         run.console.set_activity("committing")
         ended = run.command_runner.run_program("the commit", job, _HOOKS_S)
         for path in (names, output, job.errors):
-            path.unlink(missing_ok=True)  # what it printed is in the reason where it failed
+            path.unlink(missing_ok=True)  # the reason for a failure has its output
         return ended._replace(what=f"git {ended.what}").why if ended else "git was interrupted"
 
     def _note_uncommitted(self, task: str, names: Collection[str]) -> None:
-        """These are what its attempts changed and no commit has; noted for the next run, too."""
+        """Records, for the next run too, the files that attempts at this task changed and that are in no commit."""
         self._uncommitted[task] = sorted(names)
         self._state.save_note(UncommittedFiles(names=self._uncommitted))
 
 
 def mend_progress_file(run: Run, before: bytes, when: str) -> tuple[str, ...]:
-    """Puts back what is ralph's in the progress file, as it was `before`; what was done to it, in words."""
+    """Puts ralph's own parts of the progress file back to `before`. Returns in words what had been changed."""
     run.read_progress()
     left, name = run.file.text, run.file.path.name
     right, what, kinds = restore_own_sections(before, left)
@@ -484,10 +484,10 @@ _MEANS = {"**/": "(.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 
 def matches_patterns(name: str, groups: Sequence[Sequence[str]]) -> bool:
-    """Whether a pattern of each group covers this file; none does of a group that is empty.
+    """Whether a pattern of each group matches this file; an empty group matches none.
 
-    `*` and `?` stay within a folder, `**` goes through folders, `[abc]` and `{a,b}` are one of them; what ends in a
-    plain name covers the folder of that name with all in it.
+    `*` and `?` stay within a folder, `**` crosses folders, `[abc]` and `{a,b}` are alternatives; a pattern that ends in
+    a plain name also matches everything in a folder of that name.
     """
     for group in groups:
         expressions = list[str]()
@@ -501,11 +501,11 @@ def matches_patterns(name: str, groups: Sequence[Sequence[str]]) -> bool:
 
 
 def _pattern_regex(pattern: str) -> str:
-    """A pattern as a regular expression."""
+    """The pattern as a regular expression."""
     message = ""
     for part in _WILD.split(pattern):
         if part.startswith("{") and part.endswith("}"):
             message += f"({'|'.join(map(_pattern_regex, part[1:-1].split(',')))})"
         else:
-            message += _MEANS.get(part) or fnmatch.translate(part)[4:-3]  # without what marks the end
+            message += _MEANS.get(part) or fnmatch.translate(part)[4:-3]  # without its anchors
     return message

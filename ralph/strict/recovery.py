@@ -1,4 +1,4 @@
-"""After a death in an iteration: what it may not have changed is put back, and what it claimed is not believed."""
+"""Recovery after a death: puts back what the iteration may not change, and refuses what it claimed."""
 
 import contextlib
 import os
@@ -27,20 +27,20 @@ from ralph.words import timestamp
 
 
 def recover(run: Run, held_lock: Lock) -> None:
-    """Puts right what a dead run left, in this order.
+    """Recovers from the death of an earlier run, in this order.
 
-    Before it `start_run` has a plan back that is gone (`put_plan_back`), since without one there is no run. Raises
-    RalphError where the user has to decide, or where what ralph starts with was changed.
+    `start_run` has put a missing plan back before that (`put_plan_back`), since there is no run without one. Raises
+    RalphError if the user has to decide, or if what decides how ralph works was changed.
     """
     end_leftover_processes(run, held_lock)  # so that nothing changes files any more
-    held_lock.write_holder(run.id, run.start.plan.name, run.start.progress_path)  # this run may be killed as well
-    files.remove_leftovers(run.file.path)  # of edits in the middle
+    held_lock.write_holder(run.id, run.start.plan.name, run.start.progress_path)  # this run may be killed, too
+    files.remove_leftovers(run.file.path)  # of interrupted edits
     death = run.state.unjudged_iteration()
     if not death:
         return
     record_death(run, death)  # once, whatever becomes of the runs that follow
-    check_can_begin(run)  # or the rest is left to a run that can
-    run.file.read()  # brings the file back where it is gone
+    check_can_begin(run)  # else the rest is left to a run that can
+    run.file.read()  # puts the file back if it is gone
     try:
         compare_git_settings(run)  # before any git runs
         before = load_tree_before(run.state)
@@ -53,7 +53,7 @@ def recover(run: Run, held_lock: Lock) -> None:
         run.write_down_put_back(death.iteration)
         if guard:
             commit_ticked_tasks(run, guard)  # or the tick is taken back
-        take_back_claim(run)  # which nobody judged
+        take_back_claim(run)  # which was never checked
     except RalphError as error:
         if error.exit_code == 4:
             run.file.edit(progress.with_blocked_line, error.message)
@@ -61,7 +61,7 @@ def recover(run: Run, held_lock: Lock) -> None:
 
 
 def end_leftover_processes(run: Run, held_lock: Lock) -> None:
-    """Ends what carries the mark of the lock's last holder, which has lost its ralph and its supervisor."""
+    """Ends processes with the mark of the lock's last holder, whose ralph and supervisor are dead."""
     if mark := held_lock.dead_run_mark():
         for command in end_marked_processes(mark, run.pace.patience):
             run.console.complain(f"ended what the run before left running: {command}")
@@ -70,7 +70,7 @@ def end_leftover_processes(run: Run, held_lock: Lock) -> None:
 
 
 def record_death(run: Run, death: UnjudgedIteration) -> None:
-    """Says how that iteration ended, on the screen and in the journal, unless the journal has it."""
+    """Reports how that iteration ended, on the screen and in the journal, unless the journal has it."""
     found = journal.read(run.state.journal)
     if journal.is_iteration_recorded(found, death):
         return
@@ -88,7 +88,7 @@ def record_death(run: Run, death: UnjudgedIteration) -> None:
 
 
 def compare_git_settings(run: Run) -> None:
-    """Raises RalphError where git's settings are not what they were: no git may run by them."""
+    """Raises RalphError if git's settings were changed, since git may not run with them."""
     run.git_settings.resume()
     run.git_settings.compare()
     run.git_settings.begin()
@@ -97,18 +97,18 @@ def compare_git_settings(run: Run) -> None:
 
 
 def put_list_back(run: Run, before: TreeBefore | None, death: UnjudgedIteration) -> None:
-    """The task list is ralph's own, under --strict; what the user changed after the last look stays."""
+    """Under --strict puts the task list back; what the user changed after the supervisor's note stays."""
     if run.start.is_strict_build and any(task.mark == "~" for task in tasks.read_tasks(death.own_progress_text)):
         look = load_tree_at_end(run.state, before) if before else None
         left = os.fsencode(look.progress) if look else run.read_progress() and run.file.text
-        if restore_own_sections(death.own_progress_text, left).text != left:  # else what is in it now is the user's
+        if restore_own_sections(death.own_progress_text, left).text != left:  # else its content is the user's
             mend_progress_file(run, death.own_progress_text, "also after ralph was killed")
-    elif run.start.is_strict_build and death.own_progress_text:  # it worked on no task, or its task was put down
+    elif run.start.is_strict_build and death.own_progress_text:  # it worked on no task, or ralph had put it down
         undo_ticks(run, death.mode, death.own_progress_text)
 
 
 def take_back_claim(run: Run) -> None:
-    """A claim that nobody judged is verified, or taken back where nothing can tell."""
+    """Has an unchecked RALPH_DONE verified, or refuses it if nothing can verify it."""
     if run.read_progress().done:
         open_ones = why_not_done(run.file.last)
         if run.settings.verify and not open_ones:
@@ -118,7 +118,7 @@ def take_back_claim(run: Run) -> None:
 
 
 def put_plan_back(state: State, plan: Path) -> bool:
-    """Whether the plan is there again, where the iteration removed it in which ralph died."""
+    """Puts the plan back if the iteration in which ralph died removed it. Returns whether it did."""
     watch = load_tree_before(state)
     shadow = resume_shadow(watch) if watch and watch.is_strict else None
     look = load_tree_at_end(state, watch) if watch else None
@@ -132,14 +132,14 @@ def put_plan_back(state: State, plan: Path) -> bool:
 
 
 def put_files_back(run: Run, guard: Guard, watch: TreeBefore, death: UnjudgedIteration) -> None:
-    """The tree and the repository are what they may be; what else the iteration changed is its task's."""
+    """Puts the tree and the repository back; other changes of the iteration are assigned to its task."""
     is_known = guard.resume_snapshot()
     if why := guard.why_no_git_may_run():
         run.state.remove_note(TreeBefore)
         raise RalphError(why, 4)
     run.changes.begin()
-    ticked = [one.id for one in tasks.read_tasks(death.own_progress_text) if one.id and one.done]  # by ralph's own word
-    if not is_known or watch.task in ticked:  # then it had passed, and ralph died while it committed
+    ticked = [one.id for one in tasks.read_tasks(death.own_progress_text) if one.id and one.done]  # as ralph vouches
+    if not is_known or watch.task in ticked:  # it had passed, and ralph died during the commit
         return
     put_back = guard.undo_after_death(load_tree_at_end(run.state, watch))
     run.write_down_put_back(death.iteration)
@@ -149,11 +149,11 @@ def put_files_back(run: Run, guard: Guard, watch: TreeBefore, death: UnjudgedIte
 
 
 def commit_ticked_tasks(run: Run, guard: Guard) -> None:
-    """A tick without its commit gets it, or is taken back."""
+    """Commits tasks that were ticked and not committed, or unticks them."""
     ticked = [one.id for one in tasks.read_tasks(run.file.text) if one.id and one.done]
     for task, why in guard.commit_ticked_leftovers(ticked).items():
         run.console.complain(
             f"{task} was ticked when ralph was killed, and cannot be committed: {': '.join(why.splitlines())}"
         )
-        run.file.edit(edits.with_mark, " ", task, note="begun", why=timestamp())  # its checks hold since it was
+        run.file.edit(edits.with_mark, " ", task, note="begun", why=timestamp())  # its checks pass because it was done
         run.file.edit(edits.with_failure, task, why, run.settings.max_tries)

@@ -1,4 +1,4 @@
-"""What the role before the one that builds has left, and what became of it since: for whoever reviews."""
+"""For the reviewer: what build changed in files that an earlier role wrote."""
 
 import difflib
 import os
@@ -13,11 +13,11 @@ from ralph.words import shorten
 
 _FILE_BYTES = 50_000
 _MOST = 8_000
-"""Characters of all that changed."""
+"""The most characters of the diff."""
 
 
 def save_reviewed_files(run: Run, task_id: str, names: Sequence[str]) -> None:
-    """Keeps what is in these files, or nothing any more where there are none."""
+    """Saves the contents of these files, in place of those saved before."""
     texts = {name: _read_tree_file(run, name) for name in names}
     reviewed = run.state.load_note(ReviewedFiles) or ReviewedFiles()
     reviewed.texts[task_id] = texts
@@ -25,7 +25,7 @@ def save_reviewed_files(run: Run, task_id: str, names: Sequence[str]) -> None:
 
 
 def diff_since_review(run: Run, task_id: str) -> str:
-    """What is different in these files now, as a diff; empty where nothing is."""
+    """Returns what changed in these files since, as a diff; empty if nothing did."""
     found = list[str]()
     reviewed = run.state.load_note(ReviewedFiles) or ReviewedFiles()
     for name, text in reviewed.texts.get(task_id, {}).items():
@@ -35,7 +35,7 @@ def diff_since_review(run: Run, task_id: str) -> str:
 
 
 def _read_tree_file(run: Run, name: str) -> str:
-    """What is in a file of the tree; nothing where it is gone, or a link leads elsewhere."""
+    """The content of a file in the tree; empty if it is gone, or a link leads elsewhere."""
     path = os.path.join(os.path.realpath(working_tree(run.top)), name)  # noqa: PTH118 - compared with a string
     return (
         files.read_or_empty(Path(path))[:_FILE_BYTES].decode(errors="replace") if os.path.realpath(path) == path else ""

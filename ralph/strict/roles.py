@@ -9,41 +9,41 @@ from ralph.strict.final_words import Finding
 from ralph.words import join_names
 
 _FIX = "fix"
-"""Not a part of the order: it follows what a check has found."""
+"""A role outside the order, which follows a failed check."""
 
 
 class Roles(NamedTuple):
-    """Which role a task needs when."""
+    """The order of roles, and which one a task needs next."""
 
     order: tuple[str, ...]
     last_writer: str
-    """The last of them that may change files: the gates come after it."""
+    """The last role that may change files; the checks run after it."""
     fix: str
-    """What follows where they find something."""
+    """The role that follows a failed check; empty for none."""
 
     def role_of_task(self, task: Task) -> str:
-        """The one that the task needs now."""
+        """Returns the role that the task needs now."""
         message = "".join(task.note_values("role")[-1:]).partition(":")[0]
         return message if message and message in (*self.order, self.fix) else self.order[0]
 
     def next_role(self, role: str) -> str:
-        """The one that comes next; empty after the last."""
+        """Returns the next role in the order; empty after the last."""
         place = self.order.index(self.last_writer if role == _FIX else role) + 1
         return "".join(self.order[place : place + 1])
 
     def is_to_blame(self, role: str, found: Finding) -> bool:
-        """Whether it is the role that failed, and not what was made: that does not count as an attempt at the task."""
+        """Whether the role failed, and not the work: that does not count as an attempt at the task."""
         return role not in (self.last_writer, self.fix) and not (found.rejected or found.red)
 
     def role_after_failure(self, role: str, found: Finding) -> str:
-        """The one that retries what failed."""
+        """Returns the role that works on the failed task next."""
         if found.rejected or (found.red and not self.fix):
             return self.last_writer
         return self.fix if found.red else role
 
 
 def roles_of(start: PreparedStart) -> Roles | None:
-    """The roles of a run that builds; None without any. RalphError where one is not a mode, or none may write."""
+    """Returns the roles of a build run, or None. Raises RalphError if one is unknown, or none may write."""
     names = start.settings.roles
     order = tuple(name for name in names if name != _FIX)
     if not order or start.mode != "build" or start.rehearsal:  # a fake agent knows no roles

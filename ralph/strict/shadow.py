@@ -1,11 +1,11 @@
-"""The shadow: a git repository of ralph's own, outside of the project, that knows how the project's files were.
+"""The shadow: ralph's own git repository, outside the project, that remembers the project's files.
 
-Its work tree is the project's, and its index is how all files were when an iteration began. It shares nothing else
-with the repository there: no HEAD, settings or hooks. So nothing that an agent does to that changes what the shadow
-says, and a folder without git is watched just as well. Files go in and come out to the byte. What is ignored is left
-alone, and so is a repository within the tree. Each run makes it again.
+Its work tree is the project's, and its index is the snapshot of all files when an iteration began. It shares nothing
+else with the project's repository: no HEAD, settings or hooks. So an agent cannot change what the shadow knows, and a
+folder without git is guarded just as well. Files are stored and restored byte by byte. It leaves ignored files alone,
+and repositories within the tree. Each run makes the shadow again.
 
-What is not as it was is moved aside, never removed, and git writes what was there: it follows no links.
+Changed files are moved aside, never removed, and git writes the old version: it follows no links.
 """
 
 import contextlib
@@ -28,17 +28,17 @@ _SETTINGS = {
     "info/attributes": b"* -text -eol -crlf -ident -filter -working-tree-encoding\n",
 }
 _USUAL = (0o644, 0o664, 0o755, 0o775)
-"""Modes that git's own two mean."""
+"""File modes that git's two modes cover."""
 _RULES = ":(top,glob)**/.gitignore"
 _TICK_S = 0.02
-"""The times of files lie up to 10 ms in the past."""
+"""Timestamps of files are up to 10 ms behind."""
 
 
 class Shadow(Git):
     """The shadow of the tree at `root`, in `folder`.
 
-    `own` are the names of ralph's files in the tree, which are never looked at; `protected` are those of files and
-    folders that always are, even where git ignores them. `index` is the file of the snapshot that it compares with.
+    `own` are the names of ralph's files in the tree, which it leaves out; `protected` are files and folders that it
+    always includes, even if git ignores them. `index` is the file of the snapshot to compare with.
     """
 
     def __init__(  # noqa: PLR0913 - what it takes to know a tree
@@ -57,22 +57,22 @@ class Shadow(Git):
         super().__init__(root, env)
         self.folder, self._repository, self._index = folder, repository, folder / index
         self._rules = b"/.jj/\n"
-        """The rules for ignoring beside those in the tree, as they were when the run began."""
+        """The ignore rules besides those in the tree, as they were when the run began."""
         self.own = [name for name in own if not name.startswith("..")]
         self.protected = protected
         self._touched_when_begun: object = None
         self.snapshot = Snapshot()
-        """How all files were when the iteration began."""
+        """The state of all files when the iteration began."""
 
     def begin(self) -> None:
-        """An iteration begins: how all files are now is how they can be put back."""
+        """Takes a snapshot of all files when an iteration begins."""
         tracked = [] if self.snapshot.checksum else self._recreate()
         self.snapshot = self.snapshot._replace(at=time.time() - _TICK_S, left_alone=[])
         self.update_snapshot({*self._find_changes(), *tracked})
         self._touched_when_begun = self._protected_times()
 
     def update_snapshot(self, found: Collection[str]) -> None:
-        """How all files are now is the snapshot; `found` are the names that may differ from the one before."""
+        """Updates the snapshot to the current files; `found` are the names that may have changed since."""
         left_alone = list[str]()
         modes = {name: mode for name, mode in self.snapshot.modes.items() if name not in found}
         known = set[str]()
@@ -88,20 +88,20 @@ class Shadow(Git):
             for how, names in (("--force-remove", {*found} - known), ("--add", known)):
                 if names:
                     self.run("update-index", how, "--remove", "-z", "--stdin", stdin=nul_terminated(names))
-        except RalphError:  # the disk may be full of what was looked at
+        except RalphError:  # the snapshot may have filled the disk
             shutil.rmtree(self.folder)
             raise
         left_alone += self.snapshot.left_alone
         self.snapshot = Snapshot(self.snapshot.at, self._checksum_now(), left_alone, modes)
 
     def _recreate(self) -> list[str]:
-        """The run begins; the names that the project tracks, even where it ignores them.
+        """Makes the shadow again when a run begins. Returns the names that the project tracks, even ignored ones.
 
-        Its objects are linked, so that what they hold need not be written again.
+        Links the project's objects, so that their contents need not be written again.
         """
         self.prepare()
         shutil.rmtree(self.folder)
-        self.folder.mkdir(mode=0o700)  # in it is what was private
+        self.folder.mkdir(mode=0o700)  # private files are copied into it
         if self._repository is None:
             return []
         self._rules += self._repository.ignore_rules_outside_tree()
@@ -110,19 +110,19 @@ class Shadow(Git):
         return self._repository.list_names("ls-files", "-z")
 
     def resume(self, snapshot: Snapshot) -> bool:
-        """Compares with a snapshot of an earlier run from now on; whether the index is still that of then."""
+        """Switches to the snapshot of an earlier run. Returns whether its index is still intact."""
         self._rules = files.read_or_empty(self.folder / "info" / "exclude")
         self.snapshot = snapshot
         return bool(snapshot.checksum) and self._checksum_now() == snapshot.checksum
 
     def compare_with_index(self, index: str) -> "Shadow":
-        """A shadow of this tree that is compared with another snapshot."""
+        """Returns a shadow of this tree that compares with another snapshot."""
         return Shadow(self.root, self.folder, self.own, self.protected, index=index)
 
     def changes(self) -> dict[str, bool]:
-        """What is not as it was, each with whether it was there; nothing where the tree is not where it was.
+        """Returns the changed names, each with whether it existed before; nothing if the tree itself has moved.
 
-        A repository that was not there is the name of its folder, with a slash.
+        A new repository within the tree is the name of its folder, with a slash.
         """
         if os.path.realpath(self.root) != str(self.root):
             return {}
@@ -131,12 +131,12 @@ class Shadow(Git):
             raise RalphError(f"{self.folder}: was changed, and does not know any more how files were", 1)
         if any(name.endswith(".gitignore") for name in found):
             for name in [name for name, was_there in found.items() if not was_there]:
-                if 0.0 < touched_at(self.root / name) < self.snapshot.at:  # it is only no longer ignored
+                if 0.0 < touched_at(self.root / name) < self.snapshot.at:  # it is not new, only no longer ignored
                     del found[name]
         return found
 
     def newly_ignored_files(self) -> list[str]:
-        """The files that only rules of this iteration hide from git, so that `changes` does not see them."""
+        """Returns the files that only this iteration's ignore rules hide from git, so that `changes` misses them."""
         asked = (
             "ls-files",
             "-o",
@@ -156,7 +156,7 @@ class Shadow(Git):
         return found
 
     def files_with_changed_modes(self) -> list[str]:
-        """The files whose mode is another now; git itself knows programs from others, and no more."""
+        """Returns the files whose mode changed; git itself only tells executable files from others."""
         found = list[str]()
         for name, at in existing_files(self.root, self.list_names("ls-files", "-z")).items():
             mode = stat.S_IMODE(at.st_mode)
@@ -166,10 +166,10 @@ class Shadow(Git):
         return found
 
     def _were_ignored(self, names: Collection[str]) -> list[str]:
-        """Those of these names that git ignored by the rules of the snapshot."""
+        """Returns those of these names that the ignore rules of the snapshot covered."""
         if not names:
             return []
-        rules = self.folder / "rules"  # a tree in which they are, and nothing else
+        rules = self.folder / "rules"  # a tree of ignore files only
         shutil.rmtree(rules, ignore_errors=True)
         rules.mkdir()
         then = self.run("ls-files", "-z", "--", _RULES)
@@ -178,9 +178,9 @@ class Shadow(Git):
         return names_in(self._call(f"--work-tree={rules}", *asked, stdin=nul_terminated(names)).stdout)
 
     def put_back(self, names: Iterable[str], changes: Mapping[str, bool], aside: Callable[[str], Path]) -> list[str]:
-        """Undoes the changes of these names, and returns of which; `aside` says where to move what is there.
+        """Undoes the changes of these names; `aside` says where to move what is there. Returns the names put back.
 
-        Rules for ignoring come first, and alone: then one has to look again, since what they hid is seen.
+        Ignore rules are put back first, and alone: the caller has to look again, as they may have hidden files.
         """
         wrong = [name for name in names if name.endswith(".gitignore")] or [*names]
         for name in wrong:
@@ -201,9 +201,9 @@ class Shadow(Git):
         return wrong
 
     def prepare(self) -> None:
-        """The folder is there, and has ralph's settings, whatever somebody made of them.
+        """Makes the folder, and writes ralph's settings into it, whatever was there.
 
-        RalphError where a link leads out of it, and ralph would write elsewhere.
+        Raises RalphError if a link in it would have ralph write elsewhere.
         """
         for place in (self.folder.parent, self.folder, *self.folder.glob("*")):
             if place.is_symlink():
@@ -214,18 +214,18 @@ class Shadow(Git):
             files.overwrite_file(self.folder / name, text)
 
     def _checksum_now(self) -> str:
-        """With it git ends an index; empty where there is none."""
+        """The checksum at the end of the index file; empty if there is none."""
         return files.read_or_empty(self._index)[-20:].hex()
 
     def _find_changes(self) -> dict[str, bool]:
-        """What differs from the index. Nothing is written, so that a full disk hides nothing."""
+        """Returns what differs from the index. Writes nothing, so that a full disk hides no change."""
         found = self._changed_names(["."], "-d", "-m", "--exclude-standard")
-        if self.is_protected_touched():  # and new there may be what git ignores
+        if self.is_protected_touched():  # and git may ignore new files there
             found |= self._changed_names([f":(top,literal){name}" for name in self.protected])
         return found
 
     def is_protected_touched(self) -> bool:
-        """Whether somebody touched what is protected since the iteration began."""
+        """Whether a protected file was touched since the iteration began."""
         return self._touched_when_begun != self._protected_times()
 
     def _protected_times(self) -> list[object]:

@@ -1,7 +1,7 @@
-"""What a watched iteration leaves for the run after a death: how all was when it began, and when all had ended.
+"""Two notes for the run after a death: the state when the iteration began, and when its last process had ended.
 
-The supervisor outlives ralph, ends the agent, and takes the second look. What changed between the two is the
-iteration's; what changed after the second is the user's. No clock decides that.
+The supervisor outlives ralph, ends the agent, and writes the second note. What changed between the two is the
+iteration's; what changed after the second is the user's. No clock is involved.
 """
 
 import contextlib
@@ -16,23 +16,23 @@ from ralph.store.state import State
 from ralph.strict.shadow import Shadow
 
 INDEX_COPY, INDEX_AT_LOOK, _AT_DEATH = "index-of-project", "index-at-look", "index-at-death"
-"""Beside the shadow's index: the project's when the iteration began and when all had ended, and all files then."""
+"""Files beside the shadow's index: the project's index at the beginning and at the end, and all files at the end."""
 
 
 def load_tree_before(state: State) -> TreeBefore | None:
-    """How all was before the iteration in which ralph died; None where nobody watched it, or the note is not whole."""
+    """Loads the state before the iteration in which ralph died; None if it was unguarded, or the note incomplete."""
     death, before = state.unjudged_iteration(), state.load_note(TreeBefore)
     return before if death and before and death.transcript.name == before.record else None
 
 
 def load_tree_at_end(state: State, before: TreeBefore) -> TreeAtEnd | None:
-    """How all was at its end; None where nobody took that look, since the supervisor was killed as well."""
+    """Loads the state at the end of that iteration; None if the supervisor was killed as well."""
     look = state.load_note(TreeAtEnd)
     return look if look and look.record == before.record else None
 
 
 def resume_shadow(before: TreeBefore) -> Shadow | None:
-    """The shadow that knows how all files were; None where it does not any more."""
+    """Returns the shadow with the files as they were; None if it is no longer intact."""
     shadow = Shadow(Path(before.root), Path(before.folder), before.own, before.protected)
     with contextlib.suppress(OSError):
         return shadow if shadow.resume(before.snapshot) else None
@@ -40,7 +40,7 @@ def resume_shadow(before: TreeBefore) -> Shadow | None:
 
 
 def load_repository_before(before: TreeBefore) -> Repository | None:
-    """The project's repository, where it lay then."""
+    """Returns the project's repository where it was then, or None."""
     if not before.places:
         return None
     repository = Repository(before.places)
@@ -49,23 +49,23 @@ def load_repository_before(before: TreeBefore) -> Repository | None:
 
 
 def changed_since_end(look: TreeAtEnd, shadow: Shadow) -> set[str]:
-    """What somebody has changed after that look."""
+    """Returns the files that the user changed after the end of the iteration."""
     later = shadow.compare_with_index(_AT_DEATH)
     return {*later.changes()} if later.resume(look.snapshot) else set()
 
 
 @contextlib.contextmanager
 def _errors_mean_unknown() -> Iterator[None]:
-    """The disk may be full, or an agent removed ralph's copies: then nobody knows, and the next run says so."""
+    """Ignores a full disk, or copies that an agent removed: without the note the next run says that nobody knows."""
     with contextlib.suppress(OSError, RalphError):
         yield
 
 
 @_errors_mean_unknown()
 def record_tree_after_death(state: State) -> None:
-    """Writes down, with one rename, how all is now that the last process of a dead run has ended.
+    """Writes the note, with one rename, once the last process of a dead run has ended.
 
-    Once: a run that dies while it recovers from another one's death has changed nothing that is to be judged.
+    Only once: a run that dies while it recovers from an earlier death has changed nothing to judge.
     """
     watch = load_tree_before(state)
     shadow = resume_shadow(watch) if watch else None
@@ -74,7 +74,7 @@ def record_tree_after_death(state: State) -> None:
 
 
 def record_tree_now(watch: TreeBefore, shadow: Shadow, state: State) -> TreeAtEnd:
-    """How all is now."""
+    """Returns the current state, as the note of the end of an iteration."""
     death = state.unjudged_iteration()
     repository = load_repository_before(watch)
     changes = shadow.changes() | dict.fromkeys(shadow.newly_ignored_files() if watch.only else (), False)
