@@ -213,7 +213,7 @@ class Changes:
         within = set(re.findall(r"(?m)^\s*path\s*=\s*(.+?)\s*$", modules))
         self._known = partial(read_tree, env=env, within=within)  # copied once: that takes as long as to read ten files
         self._contents = dict[str, object]()
-        """Digests of files when last read, by name; a file that seems to change and keeps its digest was only touched."""
+        """Digests of files when last read, by name; one that keeps its digest was only touched."""
         self.disturbed = False
         """Whether something else than an iteration may have changed files since the last look."""
 
