@@ -1,4 +1,4 @@
-"""The command line: argv to what was asked, errors to messages and exit codes. Decides nothing else."""
+"""The command line: parses arguments, calls a verb, and turns errors into messages and exit codes."""
 
 import contextlib
 import gc
@@ -51,7 +51,7 @@ wins, then the first of these. The plan, ./.ralph.env and templates may not name
 
 
 def main(pace: "Pace | None" = None) -> None:
-    """The `ralph` command. Another pace is for tests, where an hour takes a moment."""
+    """The `ralph` command. Tests pass another pace, with which an hour takes a moment."""
     _open_closed_streams()
     try:
         code: int = ralph.main(prog_name="ralph", standalone_mode=False, obj=pace) or 0
@@ -63,28 +63,28 @@ def main(pace: "Pace | None" = None) -> None:
     except OSError as error:
         if error.filename is None:
             with contextlib.suppress(OSError):  # too many open files
-                os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left could not be written either
+                os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the rest could not be written either
         code = 1
-        if not isinstance(error, BrokenPipeError):  # then who read has left, such as `head`: the end, in silence
+        if not isinstance(error, BrokenPipeError):  # the reader left, as `head` does: end silently
             where = f"{error.filename}: " if error.filename else ""
             _print_error(RalphError(f"{where}{error.strerror}", 1))
     except (KeyboardInterrupt, click.Abort):
         code = 128 + (signals.interrupted() or 2)
     if code > 128:
         signals.die_by_signal(code - 128)
-    gc.freeze()  # else the interpreter looks through everything there is before it leaves: 5 ms of every run
+    gc.freeze()  # else the interpreter examines all objects at exit: 5 ms of every run
     sys.exit(code)
 
 
 def _print_error(error: RalphError) -> int:
-    """Says what is wrong, a line for each; the exit code."""
+    """Prints each problem on a line of its own and returns the exit code."""
     for line in error.message.splitlines() if is_attended() or not error.for_people else ():
         click.echo(f"ralph: {without_control_codes(line)}", err=True)
     return error.exit_code
 
 
 def _open_closed_streams() -> None:
-    """With a closed stdin, stdout or stderr the next file opened would take its number; and any text can be printed."""
+    """Opens closed standard streams, whose numbers the next files would get; and makes any text printable."""
     for fd in (0, 1, 2):
         try:
             os.fstat(fd)
@@ -97,7 +97,7 @@ def _open_closed_streams() -> None:
 def _make_verb(
     name: str, where: str, meaning: str, *params: click.Parameter, calls_ralph: bool = False, **more: Any
 ) -> click.Command:
-    """The verb of that name, which loads its function. With the options of a run that gets what they ask."""
+    """Returns the verb of that name; it imports its function when called, and parses the options of a run."""
     module, _, function = where.rpartition(".")
 
     def call(**given: Any) -> Any:
@@ -109,10 +109,10 @@ def _make_verb(
 
 
 class _PlanOrVerb(click.Group):
-    """What does not begin with a verb is a run."""
+    """The command: the first word is a verb, or else the plan of a run."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Splits at the first `--`, before anything else is looked at; `help VERB` is `VERB --help`."""
+        """Splits the arguments at the first `--` before click sees them; turns `help VERB` into `VERB --help`."""
         at = [*args, "--"].index("--")
         words, ctx.obj = args[:at], (args[at + 1 :], ctx.obj)
         if words[:1] == ["--test-notify"]:  # as ralph.sh has it
@@ -128,21 +128,21 @@ class _PlanOrVerb(click.Group):
         return super().parse_args(ctx, words)
 
     def resolve_command(self, _ctx: click.Context, args: list[str]) -> Any:
-        """A verb with what follows it, else a run with all of it."""
+        """Returns the verb and its arguments, or a run with all arguments."""
         verb = self.commands.get(args[0])
         return (args[0], verb, args[1:]) if verb else ("", _RUN, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """The first word: a verb or, which the shell finds itself, a plan."""
+        """Completes the first word: a verb, or a plan, which the shell finds itself."""
         return [CompletionItem(incomplete, type="file"), *super().shell_complete(ctx, incomplete)]
 
     def get_help(self, _ctx: click.Context) -> str:
-        """On one screen."""
+        """The help on one screen."""
         return _HELP
 
 
 def _change_folder(_context: click.Context, _option: click.Parameter, folder: str | None) -> None:
-    """Changes to the folder before anything is looked for."""
+    """Changes to the folder before anything else is read."""
     if folder:
         os.chdir(folder)
 
@@ -303,4 +303,4 @@ _VERBS = [
 )
 @click.version_option(__version__, "-V", "-v", "--version", message="ralph %(version)s")
 def ralph() -> None:
-    """All that there is."""
+    """The root of all commands."""

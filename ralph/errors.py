@@ -1,26 +1,26 @@
-"""The one error that users can cause."""
+"""The error for everything that users can cause."""
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
 
 
 class RalphError(Exception):
-    """What is wrong, and where; `fix` is the next move, `exit_code` what the shell gets: docs/exit-codes.md.
+    """What is wrong, and where; `fix` is the next move, `exit_code` what the shell gets (docs/exit-codes.md).
 
-    What is `for_people` is printed on a terminal only: cron, which starts again and again, should not mail it.
+    One that is `for_people` is printed only on a terminal, so that cron does not mail it again and again.
     """
 
     def __init__(self, what: str, exit_code: int = 2, *, fix: str = "", for_people: bool = False) -> None:
         self.message = f"{what}; {fix}" if fix else what
-        """What people read: a line for each thing that is wrong, with its remedy."""
+        """The text for the user: one line for each problem, with its remedy."""
         super().__init__(self.message)
         self.what, self.fix, self.exit_code, self.for_people = what, fix, exit_code, for_people
         self.problems: Sequence[RalphError] = (self,)
-        """Each thing that is wrong, where several were found at once; else this one."""
+        """All problems, if several were found at once; else this one."""
 
     @classmethod
     def of(cls, problems: Iterable["RalphError"]) -> "RalphError":
-        """All of these in one, each once; the first says how it ends."""
+        """Combines several into one error, each problem once; the first one decides the exit code."""
         each = {one.message: one for problem in problems for one in problem.problems}
         whole = cls("\n".join(each))
         whole.problems = tuple(each.values())
@@ -29,6 +29,6 @@ class RalphError(Exception):
 
 
 def did_you_mean(word: str, known: Mapping[str, str]) -> str:
-    """What to write in place of the known word that is nearest to a mistyped one; "" where none is near."""
+    """Suggests what to write in place of a mistyped word, if a known one is similar; else ""."""
     near = difflib.get_close_matches(word, known, n=1, cutoff=0.7)
     return f"did you mean {known[near[0]]}?" if near else ""

@@ -1,4 +1,4 @@
-"""Files: replacing one without ever losing what it held, and where ralph's own lie."""
+"""Files: replaces them without losing content, and knows where ralph's own files are."""
 
 import contextlib
 import glob
@@ -11,16 +11,16 @@ from pathlib import Path
 from ralph.errors import RalphError
 
 _QUIET_S = 0.01
-"""An editor that saves in place writes in pieces, with less than this between them; clocks of files tick every 4 ms."""
+"""Seconds between the pieces that an editor writes when it saves in place; file timestamps have ticks of 4 ms."""
 _PATIENCE_S = 1.0
 _LINGER_S = 0.002
-"""Seconds between opening a file and emptying it, for whoever is about to save in place."""
+"""Seconds that a program may take between opening a file and emptying it, to save in place."""
 _FREE_BYTES = 1_000_000
 
 
 @contextlib.contextmanager
 def os_errors_as_ralph_errors(path: str | Path, done: str, *, fix: str = "") -> Iterator[None]:
-    """In here an error of the system is reported with what it hit, and what could not be done with that."""
+    """Turns an OSError within this context into a RalphError: the path cannot be `done`, such as "written"."""
     try:
         yield
     except OSError as error:
@@ -28,9 +28,9 @@ def os_errors_as_ralph_errors(path: str | Path, done: str, *, fix: str = "") -> 
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Atomically puts `data` where `path` leads, whoever reads it sees the old bytes or the new, never half.
+    """Atomically replaces the file that `path` leads to: a reader sees the old bytes or the new, never half.
 
-    Keeps the mode and owner of an existing file. Raises OSError and leaves the file alone.
+    Keeps the mode and owner of an existing file. If it raises OSError, the file is unchanged.
     """
     target = Path(os.path.realpath(path))
     with _temporary_copy(target, data) as new:
@@ -38,7 +38,7 @@ def replace_file(path: Path, data: bytes) -> None:
 
 
 def overwrite_file(path: str | Path, data: bytes) -> None:
-    """Writes one of ralph's own files in place; a link there is none of ralph's, and goes."""
+    """Writes one of ralph's own files in place; removes a link at that path, since ralph makes none."""
     if os.path.islink(path):  # noqa: PTH114 - twice an iteration, and Path takes thrice as long
         os.unlink(path)  # noqa: PTH108 - same
     with open(path, "wb") as file:  # noqa: PTH123 - same
@@ -46,19 +46,19 @@ def overwrite_file(path: str | Path, data: bytes) -> None:
 
 
 def replace_unchanged(path: Path, seen: bytes, data: bytes) -> bool:
-    """Replaces the file if it still holds `seen`; False when somebody else wrote it first, and theirs stands.
+    """Replaces the file if it still contains `seen`; returns False and changes nothing if someone else was faster.
 
-    A second name keeps what is displaced: an editor that saves in place just then gets its version back. One that
-    saves by rename between the look and the rename, microseconds, loses; no file system can exclude that.
+    A second name keeps the displaced file: if an editor saves into it just then, its version comes back. An editor that
+    saves by rename in the microseconds between comparison and rename loses; no file system can prevent that.
     """
     target = Path(os.path.realpath(path))
     with contextlib.suppress(FileNotFoundError), _temporary_copy(target, data) as new:
         deadline = time.monotonic() + _PATIENCE_S
         while abs(time.time() - target.stat().st_mtime) < _QUIET_S and time.monotonic() < deadline:
-            time.sleep(_QUIET_S / 5)  # what is half saved would be taken for the whole
+            time.sleep(_QUIET_S / 5)  # a half-saved file would be taken for the whole
         displaced = new.with_suffix(".old.ralph")
         displaced.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # without hard links only the look before remains
+        with contextlib.suppress(OSError):  # without hard links only the comparison protects
             displaced.hardlink_to(target)
         try:
             if target.read_bytes() != seen:
@@ -75,7 +75,7 @@ def replace_unchanged(path: Path, seen: bytes, data: bytes) -> bool:
 
 
 def remove_folder(folder: Path) -> None:
-    """Removes a folder with all that is in it, also folders that nobody may write to, such as a cache of Go modules."""
+    """Removes a folder with its contents, including read-only folders, such as a cache of Go modules."""
     for place, _, _ in os.walk(folder):
         with contextlib.suppress(OSError):
             os.chmod(place, 0o700)  # noqa: PTH101 - a string
@@ -83,7 +83,7 @@ def remove_folder(folder: Path) -> None:
 
 
 def remove_leftovers(path: Path) -> None:
-    """Removes what a ralph that was killed left half written beside the file."""
+    """Removes temporary files that a killed ralph left beside the file."""
     target = Path(os.path.realpath(path))
     with contextlib.suppress(OSError):
         for left in target.parent.glob(f"{glob.escape(_temporary_prefix(target))}*.ralph"):
@@ -91,15 +91,15 @@ def remove_leftovers(path: Path) -> None:
 
 
 def _temporary_prefix(target: Path) -> str:
-    """How the names begin of what is written beside it."""
+    """How the names of temporary files beside it begin."""
     return f".{target.name[:80]}."
 
 
 @contextlib.contextmanager
 def _temporary_copy(target: Path, data: bytes) -> Iterator[Path]:
-    """A file beside `target` that holds `data` on disk, as private as it from its first byte; gone unless renamed.
+    """Writes `data` to a file beside `target`, as private as that from its first byte; removes it unless it is renamed.
 
-    Its name is this process's own, since others, such as `ralph mcp`, write beside the same file.
+    The name contains the pid, since other processes, such as `ralph mcp`, write beside the same file.
     """
     new = target.with_name(f"{_temporary_prefix(target)}{os.getpid()}.ralph")
     new.unlink(missing_ok=True)
@@ -108,7 +108,7 @@ def _temporary_copy(target: Path, data: bytes) -> Iterator[Path]:
     try:
         with os.fdopen(fd, "wb") as file:
             if old:
-                with contextlib.suppress(PermissionError):  # to give a file away is root's; then it is ours
+                with contextlib.suppress(PermissionError):  # only root may give a file away; else it is ours
                     os.fchown(fd, old.st_uid, old.st_gid)
                 os.fchmod(fd, old.st_mode & 0o7777)
             file.write(data)
@@ -120,7 +120,7 @@ def _temporary_copy(target: Path, data: bytes) -> Iterator[Path]:
 
 
 def read_or_empty(path: Path | str, last_bytes: int = 0) -> bytes:
-    """What a file holds, or its end alone; nothing where it is missing or cannot be read."""
+    """Returns the content of a file, or only its last bytes; empty if it is missing or cannot be read."""
     if is_file(path):
         with contextlib.suppress(OSError), open(path, "rb") as file:  # noqa: PTH123 - Path takes thrice as long
             if last_bytes:
@@ -130,12 +130,12 @@ def read_or_empty(path: Path | str, last_bytes: int = 0) -> bytes:
 
 
 def is_file(path: Path | str) -> bool:
-    """Whether a file is there; none is where a sentence is in place of a path, or nobody may look."""
+    """Whether the path is a file; False if it is too long or strange to be a path, or not accessible."""
     return os.path.isfile(path)  # noqa: PTH113 - Path raises what this takes for a No
 
 
 def check_room(folder: Path) -> None:
-    """Raises RalphError where no file can be made, or hardly any."""
+    """Raises RalphError if the folder cannot be written to, or the disk is nearly full."""
     if not os.access(folder, os.W_OK):
         raise RalphError(f"{folder}: cannot be written to: Permission denied", 1)
     disk = os.statvfs(folder)
@@ -144,7 +144,7 @@ def check_room(folder: Path) -> None:
 
 
 def plan_name(plan: Path) -> str:
-    """The name of which its progress file's is made: without .md or .json."""
+    """The name of a plan, from which that of its progress file is made: without .md or .json."""
     return plan.stem if plan.suffix in (".md", ".json") else plan.name
 
 

@@ -1,17 +1,17 @@
-"""How figures, names and whatever others wrote are shown to people."""
+"""Formats figures, names and foreign text for people."""
 
 import re
 import time
 from collections.abc import Sequence
 
 WRONG = 200
-"""Characters of what went wrong, where it is in a line among others."""
+"""The most characters of a reason within a longer line."""
 _COLOR_CODES = re.compile("\r|\x1b\\[[\\d;:]*[mK]")
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def without_control_codes(text: str) -> str:
-    """The text without colors, and with all visible that could steer a terminal or cannot be sent."""
+    """The text without color codes; a visible sign replaces what could control a terminal or cannot be encoded."""
     return _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", _COLOR_CODES.sub("", text))
 
 
@@ -26,17 +26,17 @@ def format_duration(seconds: float) -> str:
 
 
 def timestamp() -> str:
-    """The time now, as ralph writes it into files for people."""
+    """The current time, as ralph writes it into files for people."""
     return time.strftime("%Y-%m-%d %H:%M:%S")
 
 
 def format_moment(at: float, now: float) -> str:
-    """`03:10`, with the date when that is not within a day."""
+    """`03:10`, with the date if it is not within a day of now."""
     return time.strftime("%H:%M" if abs(at - now) < 86_400 else "%Y-%m-%d %H:%M", time.localtime(at))
 
 
 def format_age(at: float, now: float) -> str:
-    """`12s ago`, `5h02m ago`; the date when that is more than a day."""
+    """`12s ago`, `5h02m ago`; the date if it is more than a day ago."""
     return f"{format_duration(max(0.0, now - at))} ago" if now - at < 86_400 else format_moment(at, now)
 
 
@@ -51,14 +51,14 @@ def format_usd(cost: float, *, at_least: bool = False) -> str:
 
 
 def shorten(text: str, most: int, *, end: bool = False) -> str:
-    """At most so many characters of it: how it begins, or how it ends; `…` marks what is missing."""
+    """At most that many characters from the beginning, or from the end; `…` marks what is missing."""
     if len(text) <= most:
         return text
     return "…" + text[1 - most :] if end else text[: most - 1] + "…"
 
 
 def one_line(text: str, most: int) -> str:
-    """The text on one line of at most so many characters: how it begins, and as many of its last lines as fit."""
+    """The text on one line of at most that many characters: its first line, and as many of its last lines as fit."""
     first, *more = [" ".join(line.split()) for line in text.split("\n") if line.strip()] or [""]
     parts = [first, *more]
     while more and len(" / ".join(parts)) > most:
@@ -68,6 +68,6 @@ def one_line(text: str, most: int) -> str:
 
 
 def join_names(names: Sequence[str], most: int = 5) -> str:
-    """The first of them, and how many more there are."""
+    """The first names, and how many more there are."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")

@@ -1,1 +1,1 @@
-"""What each verb does."""
+"""The verbs of the command line, one module for each."""

@@ -1,4 +1,4 @@
-"""`ralph notify` and `ralph config`: what holds for all projects, kept in ~/.ralph.env; `ralph init`: for this one."""
+"""`ralph notify` and `ralph config` set what is in ~/.ralph.env, for all projects; `ralph init` makes ./.ralph.env."""
 
 import os
 import re
@@ -30,12 +30,12 @@ _SEEN = (
     ("Cargo.toml", "", "cargo test"),
     ("pom.xml", "", "mvn -q test"),
 )
-"""Files, the content of the first, and the command that then verifies the project, if none before it does."""
+"""Files, a pattern in the first, and the verify command if both are there; the first row that fits wins."""
 _WORTH = ["strict", "max_time", "max_cost", "model", "effort", "roles", "only", "deny", "auto_commit"]
 
 
 def set_auto_commit(choice: str) -> None:
-    """Settings for all projects, kept in ~/.ralph.env: `ralph config commit on|off|status`."""
+    """Turns commits on or off for all projects, in ~/.ralph.env, or prints which it is."""
     if choice != "status":
         save_settings({"RALPH_AUTO_COMMIT": str(truth(choice)).lower()})
     counts = sources.resolve_only(sources.collect_settings(Path()), "RALPH_AUTO_COMMIT")
@@ -44,7 +44,7 @@ def set_auto_commit(choice: str) -> None:
 
 
 def set_up_or_test_channels(what: str) -> int:
-    """Channels that tell people how it goes: `setup` asks for their settings, `test` tries them; the exit code."""
+    """`setup` asks for the settings of a channel, `test` sends a notice through each; returns the exit code."""
     channels = load_channels()
     if what == "test":
         return _send_test_notices(channels.values())
@@ -80,7 +80,7 @@ def set_up_or_test_channels(what: str) -> int:
 
 
 def _send_test_notices(channels: Iterable[Channel]) -> int:
-    """Sends a test notice to each channel that is set up and says what became of it; 1 if any failed or none is."""
+    """Sends a test notice to each channel that is set up and prints the result; returns 1 if one failed or none is."""
     values, failures = sources.channel_values(), list[str]()
     notice = Notice("test", "Ralph Test", f"Notices from {socket.gethostname()} arrive here.")
     for channel in channels:
@@ -96,9 +96,9 @@ def _send_test_notices(channels: Iterable[Channel]) -> int:
 
 
 def save_settings(values: Mapping[str, str]) -> None:
-    """Sets names in ~/.ralph.env, or removes those that are empty; from then on only its owner can read it.
+    """Sets variables in ~/.ralph.env, or removes those that are empty; only its owner can read it afterwards.
 
-    Raises RalphError where it cannot be read whole: an edit could land in an open quote.
+    Raises RalphError if a line of it is malformed, since an edit could end up in an open quote.
     """
     path = sources.home_settings_path()
     real = Path(os.path.realpath(path))  # dotenv would put a file in the place of a link
@@ -121,7 +121,7 @@ def save_settings(values: Mapping[str, str]) -> None:
 
 
 def write_project_settings() -> None:
-    """Settings for this project, in ./.ralph.env, with the verify command that was found."""
+    """Writes settings for this project to ./.ralph.env, with the verify command that it finds."""
     text = "# ralph's settings in this project; `ralph help settings` explains all of them.\n\n"
     found = list[str]()
     for names, pattern, command in _SEEN:

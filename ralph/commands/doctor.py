@@ -1,4 +1,4 @@
-"""`ralph doctor`: whether a run would find what it needs, subject by subject, with the remedy.
+"""`ralph doctor`: checks whether a run would find what it needs, subject by subject, with the remedy.
 
 Changes nothing.
 """
@@ -33,14 +33,14 @@ from ralph.words import join_names, plural, without_control_codes
 
 
 class _Check(NamedTuple):
-    """One thing that was looked at."""
+    """The result of looking at one thing."""
 
     level: str
-    """`ok`; `warning`, which deserves a word; `bad`, which needs fixing before a run."""
+    """`ok`; `warning`, which the user should know; `bad`, which needs fixing before a run."""
     said: str
     """What was found."""
     fix: str = ""
-    """What to do about it; what stands after a line end is a command, as it is."""
+    """What to do about it; after a line break, a command to copy."""
     subject: str = ""
 
 
@@ -48,15 +48,15 @@ ok, warning, bad = (partial(_Check, level) for level in ("ok", "warning", "bad")
 
 
 class _Doctor:
-    """What is looked at: a run that is asked for. Each of `_SUBJECTS` is a method."""
+    """Checks everything about a run that the user asks for; each of `_SUBJECTS` has a method."""
 
     def __init__(self, asked: Invocation) -> None:
         self.asked, self.settings = asked, Settings()
         self.agents: list[agent.Agent] = []
-        """None where the settings are wrong."""
+        """Empty if the settings are wrong."""
 
     def check_settings(self) -> Iterator[_Check]:
-        """What is set, and where; what ends a run. Raises RalphError with all that is wrong."""
+        """Lists what is set, and where, and what limits a run. Raises RalphError with all that is wrong."""
         self.settings = settings = sources.collect_settings_of_mode(
             Path(self.asked.plan), self.asked.given, self.asked.mode
         )
@@ -77,7 +77,7 @@ class _Doctor:
             yield bad(f"{where}: the verify command begins with {word}, which is not found", "install or correct it")
 
     def check_plan(self) -> Iterator[_Check]:
-        """Its prompt, its progress file, its tasks: what a run would say of them. Raises what it would raise."""
+        """Checks the prompt, the progress file and the tasks as a run would; raises what a run would raise."""
         if not self.agents or not self.asked.plan:
             return
         found = start.find_start(self.asked)
@@ -97,7 +97,7 @@ class _Doctor:
             yield (bad if early.exit_code else warning)(f"{early.what}: a run ends at once", early.fix)
 
     def check_agent(self) -> Iterator[_Check]:
-        """Whether each is found, and who pays, by its own word. Raises RalphError where one is not found."""
+        """Checks that each agent is found, and who pays for it. Raises RalphError if one is missing."""
         agent.check_installed(self.agents, self.settings)
         for one in self.agents:
             place, about = shutil.which(one.command[0]), one.doctor
@@ -113,7 +113,7 @@ class _Doctor:
             yield ok(f"{one.name} at {place}: {pays or 'its own login'} pays")
 
     def check_permissions(self) -> Iterator[_Check]:
-        """Whether it runs for root, and what keeps it."""
+        """Checks whether the agent runs as root, and which sandbox confines it."""
         wrap = self.settings.wrap
         yield ok(f"sandbox: {wrap[0]}" if wrap else "no sandbox: the agent can do anything you can")
         for one in self.agents:
@@ -123,7 +123,7 @@ class _Doctor:
                 yield bad(f"you are root, and {one.name} refuses to run without asking for root", fix)
 
     def check_repository(self) -> Iterator[_Check]:
-        """Whether the agent can commit there, and what else it would commit."""
+        """Checks whether commits work, and which uncommitted files could get into them."""
         tree = lock.working_tree(Path.cwd())
         if not (tree / ".git").exists():
             yield warning(f"{tree} is not a repository: nothing can be committed, or undone", "git init, and commit")
@@ -147,13 +147,13 @@ class _Doctor:
             yield warning(message, "commit or stash first; the agent may change them, and commit them with its own")
 
     def check_machine(self) -> Iterator[_Check]:
-        """Whether there is room to write. Raises RalphError where there is none."""
+        """Checks that there is room to write. Raises RalphError if there is none."""
         yield ok(f"ralph {__version__}, Python {platform.python_version()}, {platform.system()}")
         for path in (Path.cwd(), files.state_home()):
             files.check_room(next(place for place in (path, *path.parents) if place.exists()))
 
     def check_notices(self) -> Iterator[_Check]:
-        """Who hears of a run."""
+        """Lists the channels that are set up."""
         ready = channels.configured_channels(sources.channel_values())
         for channel in ready:
             yield ok(f"{channel.name}: set up, `ralph notify test` tries it")
@@ -161,7 +161,7 @@ class _Doctor:
             yield ok("no channel is set up: nobody hears how a run ends", "ralph notify setup")
 
     def check_cron(self) -> Iterator[_Check]:
-        """The line for the crontab, and what cron does not have."""
+        """Prints a line for the crontab, and which variables cron would not have."""
         if not self.asked.plan:
             return
         words = ["env", *(f"{one.variable}={_without_secret(one)}" for one in self.asked.given)]
@@ -183,7 +183,7 @@ class _Doctor:
 
 
 def _find_unknown_program(command: str) -> str:
-    """The first word of a shell command behind its assignments, if the shell does not know it; else empty."""
+    """Returns the program that a shell command begins with, after its assignments, if it is not found; else empty."""
     first = re.match(r"\s*(?:\w+=\S*\s+)*([\w./+-]+)(?=\s|$)", command)  # anything else is for the shell to read
     if not first or call_program(["sh", "-c", 'command -v "$1"', "sh", first[1]], timeout_s=10).code == 0:
         return ""
@@ -191,7 +191,7 @@ def _find_unknown_program(command: str) -> str:
 
 
 def _without_secret(one: GivenSetting) -> str:
-    """What is set, without an address that may let others in."""
+    """The value of a setting, without a URL that may contain a secret."""
     return "***" if one.variable == "RALPH_HEARTBEAT_URL" else one.text
 
 
@@ -199,7 +199,7 @@ _SUBJECTS = ("settings", "plan", "agent", "permissions", "repository", "machine"
 
 
 def _checks(asked: Invocation) -> Iterator[_Check]:
-    """All there is to say of a run that is asked for, each subject together; what fails does not hide the others."""
+    """Yields all checks, subject by subject; one subject that fails does not hide the others."""
     doctor = _Doctor(asked)
     for subject in _SUBJECTS:
         try:
@@ -213,13 +213,13 @@ def _checks(asked: Invocation) -> Iterator[_Check]:
 
 
 _MARKS = {"ok": ("ok  ", "✓", "32"), "warning": ("warn", "!", "33"), "bad": ("BAD ", "✗", "31")}
-"""From the best to the worst: a word, and on a terminal a sign and its color."""
+"""From the best level to the worst: a word, and for a terminal a sign and its color."""
 
 
 def doctor(asked: Invocation) -> int:
-    """Looks at everything and says what it saw, what needs fixing last; 1 when something does, else 0.
+    """Checks everything and prints the results, those that need fixing last; returns 1 if there are any, else 0.
 
-    Of a subject that is in order it says one thing, unless all is wanted.
+    Prints one line for a subject that is in order, unless the user wants everything.
     """
     seen = list(dict.fromkeys(_checks(asked)))
     wrong = dict.fromkeys(one.subject for one in seen if one.level == "bad")
@@ -237,7 +237,7 @@ def doctor(asked: Invocation) -> int:
 
 
 def _print(check: _Check) -> None:
-    """Its rows, and below them the remedy; a command stands on a line of its own, to be copied."""
+    """Prints a check, and below it the remedy; a command gets a line of its own, so that it can be copied."""
     mark, sign, color = _MARKS[check.level]
     remedy, _, command = check.fix.partition("\n")
     if can_move_cursor():

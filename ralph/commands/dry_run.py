@@ -1,4 +1,4 @@
-"""`--dry-run`: the command and the prompt of the next iteration; nothing is started."""
+"""`--dry-run`: prints the command and the prompt of the next iteration; starts nothing."""
 
 import shlex
 import sys
@@ -17,7 +17,7 @@ from ralph.words import without_control_codes
 
 
 def show_dry_run(start: PreparedStart, state: State) -> int:
-    """Prints what the agent would be started with, and told."""
+    """Prints the agent's command line and prompt; returns 0."""
     for remark in start.settings.remarks:
         print(without_control_codes(f"ralph: {remark.message}"), file=sys.stderr)
     values: dict[str, Value] = {

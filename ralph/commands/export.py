@@ -1,4 +1,4 @@
-"""`ralph export`: the task list of a plan as a file for other programs, with today's statuses."""
+"""`ralph export`: the task list of a plan as JSON for other programs, with current statuses."""
 
 import json
 import os
@@ -18,9 +18,9 @@ from ralph.plan.tasks import Task, edits
 
 
 def print_export(word: str | None, *, form: str | None, output: str | None, progress_file: str | None) -> int:
-    """Prints or writes it; 0. Onto the plan itself, that is brought up to date.
+    """Prints or writes the tasks; returns 0. If the output is the plan itself, updates its statuses in place.
 
-    Raises RalphError when there are no tasks, or when somebody wrote to the plan meanwhile.
+    Raises RalphError if there are no tasks, or if the plan was changed meanwhile.
     """
     plan = plans.find_plan(word, progress_file)
     data = files.read_or_empty(plan.path)
@@ -48,7 +48,7 @@ def print_export(word: str | None, *, form: str | None, output: str | None, prog
 
 
 def _current_tasks(plan: Plan, imported: ImportedTasks | None) -> Sequence[Task]:
-    """The tasks of the Task List; before the first run, those of the plan."""
+    """Returns the tasks of the Task List, or before the first run those of the plan."""
     listed = files.read_or_empty(plan.progress_path)
     if imported and not listed:
         return imported.tasks
@@ -62,5 +62,5 @@ def _current_tasks(plan: Plan, imported: ImportedTasks | None) -> Sequence[Task]
 
 
 def tasks_as_json(today: Sequence[Task], form: str) -> dict[str, Any]:
-    """The Task List in one of the forms."""
+    """The tasks in one of the forms."""
     return {"requirements" if form == "requirements" else "tasks": [task_as_json(task, form) for task in today]}

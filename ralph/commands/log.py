@@ -1,4 +1,4 @@
-"""What happened: the iterations of a plan, a line each, and one of them as it was seen, or is just now. Only looks."""
+"""`ralph log`: the iterations of a plan, one line each, or one of them as the screen showed it; changes nothing."""
 
 import contextlib
 import re
@@ -19,13 +19,13 @@ from ralph.words import format_moment, without_control_codes
 
 _IDLE = "\N{EN DASH}"
 _LOOK_S = 1.0
-"""Seconds between two looks at what is new, and at whether the run continues, which takes its lock for an instant."""
+"""Seconds between two checks for new output, and for the end of the run, which takes its lock for an instant."""
 
 
 def print_log(  # noqa: PLR0913 - what can be asked for
     word: str | None, *, number: str | None, what: str | None, follow: bool, verbose: bool, progress_file: str | None
 ) -> int:
-    """Prints the log of a plan, or the result of one iteration; 0. Raises RalphError when there is no such."""
+    """Prints the log of a plan, or one iteration; returns 0. Raises RalphError if either does not exist."""
     if number is None and word and re.fullmatch(r"last|\d+", word):
         word, number = None, word  # the only plan of the folder need not be named
     plan = plans.find_plan(word, progress_file)
@@ -47,12 +47,12 @@ def print_log(  # noqa: PLR0913 - what can be asked for
 
 
 def _print_line(line: str) -> None:
-    """Prints a line that cannot drive the terminal. Unlike a run it waits for whoever reads."""
+    """Prints a line without control codes. Unlike a run it waits for a slow reader."""
     print(without_control_codes(line))
 
 
 def _print_list(records: Sequence[Record]) -> None:
-    """A line for each that has something to say, with a dash where an iteration moved nothing."""
+    """Prints a line for each record that has one, with a dash if an iteration changed nothing."""
     for record in records:
         if message := plans.describe_record(record):
             is_idle = record.event == "iteration" and record.counted and not record.moved
@@ -60,7 +60,7 @@ def _print_list(records: Sequence[Record]) -> None:
 
 
 def _print_iteration(plan: Plan, row: Record, what: str | None, records: Sequence[Record], *, verbose: bool) -> int:
-    """One iteration as it was seen, or what it committed, printed or got as its prompt."""
+    """Prints one iteration as the screen showed it, or its commits, raw output or prompt."""
     if what == "diff":
         if not row.commits:
             raise RalphError(f"iteration {row.iteration} committed nothing", 1)
@@ -89,7 +89,7 @@ def _print_iteration(plan: Plan, row: Record, what: str | None, records: Sequenc
 
 
 class _Replay:
-    """Shows the transcript at `path`, also while it grows, and with it what the agent wrote to its standard error."""
+    """Shows the transcript at `path`, even while it grows, and the agent's standard error."""
 
     def __init__(self, plan: Plan, mode: str, iteration: int, path: Path, view: View) -> None:
         _print_line(f"{mode} {plan.name} · iteration {iteration}")
@@ -101,18 +101,18 @@ class _Replay:
                 self._files.append((place.open("rb"), sees))
 
     def show_new_lines(self) -> None:
-        """Shows what is new."""
+        """Shows what was added since."""
         for file, sees in self._files:
             sees(file.read())
 
     def show_rest(self) -> None:
-        """Shows all that is left, a last line without an end too; nothing more comes after that."""
+        """Shows the rest, including a last line without a line break; nothing may follow."""
         self.show_new_lines()
         self._stream.finish()
 
 
 def _follow(plan: Plan, *, verbose: bool) -> int:
-    """Shows the running iteration and those after it until the run ends; 0. Raises RalphError when nothing runs."""
+    """Shows the running iteration and those after it until the run ends; returns 0. Raises RalphError without one."""
     if not plan.holder:
         raise RalphError(f"{plan.name}: no run works on it now", 1, fix=f"`ralph log {plan.name}` shows what was")
     state, view = plan.state, View(_print_line, whole=verbose)

@@ -1,7 +1,7 @@
 """`ralph mcp PLAN`: the task list as tools for any agent, over the Model Context Protocol on standard input and output.
 
-Each call edits the progress file as ralph itself does, and is a line of the journal. Where an agent may only propose,
-as in a strict run, the task list stays as it is: ralph takes the calls from the agent's stream and checks them.
+Each call edits the progress file as ralph itself does, and adds a line to the journal. If an agent may only propose, as
+in a strict run, the task list does not change: ralph reads the calls from the agent's output and checks them.
 """
 
 import contextlib
@@ -41,7 +41,7 @@ _HOW = "Take a task, mark it in progress, do it, check it, mark it complete or b
 
 
 def serve_tools(word: str | None, *, progress_file: str | None, propose: bool) -> int:
-    """Serves the tools until the client leaves."""
+    """Serves the tools until the client disconnects."""
     server = MCPServer("ralph", version=__version__, instructions=_HOW, log_level="ERROR")
     plan = plans.find_plan(word, progress_file)
     served = Tools(plan, propose=propose)
@@ -53,7 +53,7 @@ def serve_tools(word: str | None, *, progress_file: str | None, propose: bool) -
 
 
 def _journaled(state: State, tool: Callable[..., Answer]) -> Callable[..., Any]:
-    """The tool with a line of the journal for each call, and errors in words; one call at a time."""
+    """Wraps a tool: adds a journal line for each call, turns errors into words, and allows one call at a time."""
 
     @wraps(tool)
     async def call(**arguments: object) -> Answer:
@@ -76,7 +76,7 @@ def _journaled(state: State, tool: Callable[..., Answer]) -> Callable[..., Any]:
 
 
 class Tools:
-    """The tools of a plan are its public methods; their docstrings are what an agent reads of them."""
+    """The tools of a plan: the public methods, whose docstrings the agent reads as descriptions."""
 
     def __init__(self, plan: plans.Plan, *, propose: bool) -> None:
         self._plan, self._proposes = plan, propose
@@ -175,7 +175,7 @@ class Tools:
         return self._add_note(f"MEMORY: {content}")
 
     def _tasks_with_ids(self) -> Sequence[Task]:
-        """The tasks, each with the id that an edit gives it."""
+        """Returns the tasks, each with the id that an edit would give it."""
         self._file.read()
         return tasks.read_tasks(edits.with_ids(self._file.text))
 
@@ -189,7 +189,7 @@ class Tools:
         return task
 
     def _red_checks(self, task: Task) -> list[str]:
-        """Why its checks do not hold, each with the end of its output."""
+        """Returns why checks of the task fail, each with the end of its output."""
         settings = sources.collect_settings_of_mode(self._plan.path)
 
         def run(command: str) -> CheckResult:
@@ -206,7 +206,7 @@ class Tools:
         self._file.edit(lambda text: change(edits.with_ids(text)))
 
     def _edit_task(self, task_id: str, change: Callable[[bytes], bytes]) -> Answer:
-        """How this task stands after this edit of the task list, which is not made where it is a proposal."""
+        """Edits the task list, unless calls are only proposals; returns the status of the task."""
         if not self._proposes:
             self._edit(change)
         status, listed = self._find(task_id).status, self._tasks_with_ids()

@@ -1,4 +1,4 @@
-"""The plans that there are, and how each one stands. Nothing is changed."""
+"""Finds plans and their status; changes nothing."""
 
 import contextlib
 import os
@@ -26,21 +26,21 @@ _SUFFIX = "_PROGRESS.md"
 
 
 class Plan(NamedTuple):
-    """A plan, by what it left here."""
+    """A plan, found by its progress file or its own."""
 
     name: str
     path: Path
-    """The plan itself, which may be gone."""
+    """The plan itself, which may no longer exist."""
     progress_path: Path
 
     @property
     def state(self) -> State:
-        """Its state folder, which may not be there."""
+        """Its state folder, which may not exist."""
         return State(self.name, self.progress_path)
 
     @property
     def holder(self) -> Holder | None:
-        """The run that works on it, in the tree of its progress file or in the one that we are in."""
+        """The run that works on it, in the tree of its progress file or in the current one; None if there is none."""
         me = os.path.realpath(self.progress_path)
         for place in (Path.cwd(), Path(me).parent):
             holder = lock.read_holder(lock.working_tree(place))
@@ -50,9 +50,9 @@ class Plan(NamedTuple):
 
 
 def find_plan(word: str | None, progress_file: str | None = None) -> Plan:
-    """The plan that is meant by its file, by its name, or by its progress file; without a word the only one here.
+    """Finds a plan by its file, its name or its progress file; without a word, the only plan in this folder.
 
-    Unlike a run it also looks beside the plan: who only wants to know may be anywhere. Raises RalphError.
+    Unlike a run it also looks in the folder of the plan. Raises RalphError if it finds none, or several.
     """
     if not word:
         found = [_of_progress_file(Path(progress_file))] if progress_file else plans_here()
@@ -76,19 +76,19 @@ def find_plan(word: str | None, progress_file: str | None = None) -> Plan:
 
 
 def plans_here() -> list[Plan]:
-    """Those whose progress file lies in this folder. Raises RalphError where there is none."""
+    """Returns the plans with a progress file in this folder. Raises RalphError if there is none."""
     if found := [_of_progress_file(path) for path in sorted(Path().glob(f"*{_SUFFIX}")) if path.is_file()]:
         return found
     raise RalphError(f"no progress file in {Path.cwd()}", fix="ralph PLAN starts one, -C DIR looks elsewhere")
 
 
 def plan_label(plan: Plan) -> str:
-    """By what name it is found here: that of its progress file, which a copy does not share."""
+    """The name by which a plan is found here: that of its progress file, which is unique in a folder."""
     return plan.progress_path.name.removesuffix(_SUFFIX)
 
 
 def _of_progress_file(path: Path) -> Plan:
-    """The plan that a progress file belongs to: the one it names, else the one of its own name."""
+    """Returns the plan of a progress file: the one that the file names, else the one of the same name."""
     plan = path.with_name(f"{path.name.removesuffix(_SUFFIX)}.md")
     if message := progress.parse(files.read_or_empty(path)).plan:
         plan = next(filter(files.is_file, (Path(message), path.parent / message)), Path(message))
@@ -96,30 +96,30 @@ def _of_progress_file(path: Path) -> Plan:
 
 
 class PlanStatus(NamedTuple):
-    """How a plan stands."""
+    """The status of a plan."""
 
     state: str
-    """`new`, `planned`, `running`, `waiting`, `stopped`, `blocked`, `done`; `unchecked` when done is a claim."""
+    """`new`, `planned`, `running`, `waiting`, `stopped`, `blocked`, `done`; `unchecked`: RALPH_DONE is not verified."""
     why: str = ""
     next_step_hint: str = ""
     """What the user can do to continue, if another run alone does not."""
 
     @property
     def exit_code(self) -> int:
-        """As a run's: 0 done, 3 work remains, 4 it needs you."""
+        """The exit code, like a run's: 0 done, 3 work remains, 4 needs you."""
         return {"done": 0, "blocked": 4}.get(self.state, 3)
 
 
 class PlanDetails(NamedTuple):
-    """All there is to say about a plan at a moment."""
+    """Everything known about a plan at a moment."""
 
     plan: Plan
     standing: PlanStatus
     progress: Progress | None = None
     holder: Holder | None = None
-    """Who works on it."""
+    """The run that works on it."""
     records: Sequence[Record] = ()
-    """Its journal, the oldest first, with the iteration that runs now, or in which ralph was killed just now."""
+    """Its journal, the oldest record first, with one for an iteration that is running, or in which ralph was killed."""
 
     @property
     def iterations(self) -> list[Record]:
@@ -128,12 +128,12 @@ class PlanDetails(NamedTuple):
 
     @property
     def sums(self) -> Record:
-        """What all of them came to, also those that are no longer on record."""
+        """The sums of all iterations, including those no longer in the journal."""
         return journal.sum_up(self.records)
 
 
 def inspect_plan(plan: Plan) -> PlanDetails:
-    """What there is to say about a plan now. Raises RalphError when its files cannot be read."""
+    """Reads everything about a plan. Raises RalphError if its files cannot be read."""
     holder, begun, path = plan.holder, plan.state.unjudged_iteration(), plan.progress_path
     try:
         now = progress.parse(path.read_bytes()) if path.exists() else None
@@ -161,7 +161,7 @@ def _status_while_running(last: Record | None, begun: UnjudgedIteration | None, 
 def _status_between_runs(
     plan: Plan, now: Progress | None, last: Record | None, begun: UnjudgedIteration | None
 ) -> PlanStatus:
-    """Where nobody works on it: by its progress file, its last record, and what no run has judged."""
+    """Returns the status without a running run, by the progress file, the last record and an unchecked iteration."""
     if now is None:
         return PlanStatus("new", "there is no progress file yet", f"run `ralph {plan.path} plan`")
     settings = Settings()
@@ -186,7 +186,7 @@ def _status_between_runs(
 
 
 def describe_record(record: Record) -> str:
-    """A record in a line; empty for what the line of an iteration tells."""
+    """Describes a record in one line; empty if the line of its iteration says the same."""
     if record.event == "iteration":
         return f"{record.mode_and_round} {record.summary}" + " · not counted" * (not record.counted)
     if record.event == "run":

@@ -1,6 +1,6 @@
-"""`ralph report`: what a plan came to, as one HTML file that needs no network and no script.
+"""`ralph report`: the summary of a plan as one HTML file that needs no network and no script.
 
-A bar is HTML, and each of its parts so many percent high: here are sums, all else is the template's.
+The bars of its charts are HTML elements. This module computes the figures; the template does the rest.
 """
 
 import os
@@ -23,13 +23,13 @@ from ralph.store.journal import Record
 from ralph.words import format_duration, format_moment, format_usd, without_control_codes
 
 _MOST_ROWS = 300
-"""The newest: more bars would be thinner than a dot, and `ralph log` has them all."""
+"""The newest iterations, since more bars would be thinner than a pixel; `ralph log` has all of them."""
 
 
 def write_report(word: str | None, *, output: str | None, opens: bool, progress_file: str | None) -> int:
-    """Writes the report and prints where; 0. By default outside of the working directory, where the agent would see it.
+    """Writes the report and prints its path; returns 0. By default it goes outside the tree, out of the agent's sight.
 
-    Raises RalphError when there is no place for it.
+    Raises RalphError if it cannot be written.
     """
     plan = plans.find_plan(word, progress_file)
     made = render_page(plans.inspect_plan(plan), time.time())
@@ -51,7 +51,7 @@ def write_report(word: str | None, *, output: str | None, opens: bool, progress_
 def _format_count(number: float) -> str:
     """`512`, `41.2k`, `1.5M`."""
     for letter in ("", "k", "M"):
-        if number < 999.5:  # beyond that three digits do not tell it
+        if number < 999.5:  # above this, three digits are not enough
             return f"{number:.3g}{letter}"
         number /= 1000
     return f"{number:.3g}B"
@@ -64,11 +64,11 @@ _CHARTS = (
     ("Tokens read", "by the agent in each iteration", _format_count, ("cache_read", "cache_write", "input")),
     ("Time", "of each iteration", format_duration, ("agent", "verifying", "waiting")),
 )
-"""What is drawn, of what, how a value is written, and the parts of a bar, the first at its foot."""
+"""For each chart: title, subtitle, how a value is written, and the parts of a bar, from the bottom up."""
 
 
 def _cost_parts(row: Record) -> dict[str, Any]:
-    """What an iteration came to, by kind; tokens have their names in the journal."""
+    """The figures of an iteration by kind; those of tokens have the names that they have in the journal."""
     done = row.done or 0
     found = {"left": (row.total or 0) - done, "done": done, "cost": row.cost_usd or 0.0}
     found |= {"agent": row.duration_s, "verifying": row.verified_s, "waiting": row.waited_s}
@@ -76,7 +76,7 @@ def _cost_parts(row: Record) -> dict[str, Any]:
 
 
 def _model_figures(rows: Sequence[Record]) -> dict[str, Any]:
-    """Of each model what it cost, its first attempts, those that passed, and all of the tasks where it did the last."""
+    """For each model: cost, tasks first attempted, passed at first attempt, done, and attempts at the tasks done."""
     found, tried = defaultdict[str, Any](Counter), Counter[str]()
     for row in (one for one in rows if one.counted):
         of_model = found[row.model or "Model not reported"]
@@ -90,7 +90,7 @@ def _model_figures(rows: Sequence[Record]) -> dict[str, Any]:
 
 
 def _parallel_rows(rows: Sequence[Record]) -> list[list[Record]]:
-    """The iterations in as many rows as agents were at work at the same time: in none of them do two overlap."""
+    """Distributes the iterations over rows in which none overlap: one row per agent at work at a time."""
     found: list[list[Record]] = []
     for row in sorted(rows, key=lambda row: row.began_at):
         for lane in found:
@@ -103,7 +103,7 @@ def _parallel_rows(rows: Sequence[Record]) -> list[list[Record]]:
 
 
 def render_page(seen: PlanDetails, now: float) -> bytes:
-    """The page. Whatever is put into it is escaped, and cannot steer a terminal or turn the direction of writing."""
+    """Renders the page. All inserted text is escaped, and stripped of control and direction codes."""
     environment = jinja2.Environment(
         autoescape=True,
         undefined=jinja2.StrictUndefined,

@@ -1,4 +1,4 @@
-"""A start: everything found and checked before money is spent."""
+"""Starts a run: finds and checks everything before money is spent."""
 
 import contextlib
 import os
@@ -25,7 +25,7 @@ from ralph.words import without_control_codes
 
 
 def start_run(asked: Invocation) -> int:
-    """Does what was asked; the exit code."""
+    """Does what the user asked for, and returns the exit code."""
     try:
         start = find_start(asked)
     except RalphError:
@@ -50,13 +50,13 @@ def start_run(asked: Invocation) -> int:
     if now and not held_lock.dead_run_mark() and (early := why_nothing_to_do(start, state, file.text)):
         raise RalphError.of([early, *start.imported_tasks_missing_from(file.text)])
     from ralph.commands.wiring import WIRING  # noqa: PLC0415 - same
-    from ralph.loop.session import run_session  # noqa: PLC0415 - 60 ms that a start with nothing to do need not pay
+    from ralph.loop.session import run_session  # noqa: PLC0415 - 60 ms that a run with nothing to do should not pay
 
     return run_session(start, file, state, held_lock, WIRING)
 
 
 def find_start(asked: Invocation) -> PreparedStart:
-    """What a start finds, before anything is done. Raises RalphError with all that is wrong."""
+    """Finds plan, settings and progress file, and changes nothing. Raises RalphError with all that is wrong."""
     if not asked.plan:
         raise RalphError("no plan is named", fix="write ralph PLAN; ralph --help says more")
     plan = Path(asked.plan)
@@ -105,14 +105,14 @@ def _progress_path(name: str, given: Sequence[GivenSetting]) -> Path:
 
 
 def _is_plan_restored(asked: Invocation) -> bool:
-    """Whether the plan is there again, since it was an iteration that removed it in which ralph died."""
+    """Puts the plan back if an iteration in which ralph died removed it; returns whether it did."""
     plan = Path(asked.plan)
     if not asked.plan or os.path.lexists(plan):
         return False
     from ralph.strict.recovery import put_plan_back  # noqa: PLC0415 - 60 ms, after a death alone
 
     name = files.plan_name(plan)
-    with contextlib.suppress(OSError):  # the folder that we are in may be gone
+    with contextlib.suppress(OSError):  # the current folder may be gone
         if put_plan_back(State(name, _progress_path(name, sources.collect_settings(plan, asked.given))), plan):
             print(
                 without_control_codes(f"ralph: {plan} was removed in the iteration in which ralph died: put back"),
@@ -123,7 +123,7 @@ def _is_plan_restored(asked: Invocation) -> bool:
 
 
 def why_nothing_to_do(start: PreparedStart, state: State, text: bytes) -> RalphError | None:
-    """Why a start that finds this progress file has nothing to do, and what there is to do; None when it has."""
+    """Returns why a run has nothing to do with this progress file, and what the user can do; None if there is work."""
     path = start.progress_path
     now = progress.parse(text)
     if now.blocked_by_ralph and is_attended():
@@ -149,9 +149,9 @@ def why_nothing_to_do(start: PreparedStart, state: State, text: bytes) -> RalphE
 
 
 def check_progress_owner(start: PreparedStart, now: Progress | None) -> None:
-    """Raises RalphError where the progress file, None if it is missing, is another plan's, or lies elsewhere.
+    """Raises RalphError if the progress file is another plan's, or is beside the plan and not in the current folder.
 
-    Two plans of one name would share their progress, and cron in the wrong folder would start all over.
+    Else two plans of one name would share their progress, and cron in the wrong folder would start over.
     """
     path = start.progress_path
     beside = start.plan.with_name(f"{start.name}_PROGRESS.md")

@@ -1,4 +1,4 @@
-"""How it stands: each plan of a folder in a line, or one with its tasks and last iterations. Only looks."""
+"""`ralph status`: a line for each plan in a folder, or one plan with tasks and last iterations; changes nothing."""
 
 import json
 import time
@@ -17,9 +17,9 @@ _WHY_COLUMNS = 50
 
 
 def print_status(word: str | None, *, progress_file: str | None, as_json: bool) -> int:
-    """Prints how it stands; the exit code says it too: 0 done, 3 work remains, 4 it needs you.
+    """Prints the status; returns it as the exit code, too: 0 done, 3 work remains, 4 needs you.
 
-    Of several plans it is that of the one that needs most.
+    With several plans it is the highest of their codes.
     """
     is_list = word is None and progress_file is None
     found: list[PlanDetails] = []
@@ -41,7 +41,7 @@ def print_status(word: str | None, *, progress_file: str | None, as_json: bool) 
 
 
 def _print_table(found: Sequence[PlanDetails]) -> None:
-    """A line each, the states under each other; a terminal cuts it at its edge."""
+    """Prints a line for each plan, with the states in a column, cut at the width of the terminal."""
     edge = terminal_width()
     names = [without_control_codes(plans.plan_label(seen.plan)) for seen in found]
     longest = max(map(len, names))
@@ -86,7 +86,7 @@ def _plan_lines(seen: PlanDetails) -> list[str]:
 
 
 def status_facts(seen: PlanDetails) -> dict[str, Any]:
-    """How a plan stands, for a program; costs in US dollars."""
+    """The status of a plan for JSON; costs in US dollars."""
     sums = seen.sums
     now = seen.progress
     listed = now.tasks if now else ()

@@ -1,4 +1,4 @@
-"""A conversation: the user and the agent in this terminal, about a plan. Then the work continues and asks nothing."""
+"""`ralph PLAN talk`: the user talks with the agent about a plan; then a run works without more questions."""
 
 import contextlib
 import os
@@ -26,7 +26,7 @@ from ralph.words import plural, without_control_codes
 
 
 def talk(start: PreparedStart, state: State) -> Invocation | None:
-    """What to start once the conversation is over; None when nothing is. Raises RalphError where nobody is."""
+    """Holds the conversation. Returns the run to start afterwards, or None. Raises RalphError without a terminal."""
     file = ProgressFile(start.progress_path, state)
     if start.rehearsal:
         raise RalphError(f"{start.mode} is a conversation, which cannot be rehearsed", fix="name another mode")
@@ -48,7 +48,7 @@ def talk(start: PreparedStart, state: State) -> Invocation | None:
 
 
 def _call(start: PreparedStart, state: State) -> None:
-    """Ends this run; with a notice, once, where it is the progress file that wants a conversation."""
+    """Raises RalphError that a terminal is needed; sends one notice if the progress file asked for the conversation."""
     fix = f"start ralph {shlex.quote(str(start.asked.plan))} {start.mode} in a terminal"
     wanted = RalphError(f"{start.name}: {start.mode} is a conversation", 4, fix=fix)
     wanted_before = state.load_note(AnnouncedConversation)
@@ -63,7 +63,7 @@ def _call(start: PreparedStart, state: State) -> None:
 
 
 def _acquire_lock(start: PreparedStart, file: ProgressFile) -> Lock:
-    """The tree for itself; a run that works on the plan is stopped after its iteration, if the user wants that."""
+    """Takes the lock of the tree; first stops a run that works on the plan after its iteration, if the user agrees."""
     tree = lock.working_tree(Path.cwd())
     try:
         return lock.acquire_lock(tree)
@@ -89,7 +89,7 @@ def _acquire_lock(start: PreparedStart, file: ProgressFile) -> Lock:
 
 
 def _converse(start: PreparedStart, state: State) -> str:
-    """What it changed in the plan and the progress file."""
+    """Runs the agent in this terminal. Returns a summary of what changed in the plan and the progress file."""
     agent, *_ = start.agents
     if not agent.talk:
         raise RalphError(f"the agent {agent.name} cannot be talked to", fix="see --agent")

@@ -1,4 +1,4 @@
-"""Which controller works for a run, and what recovers a death: the one place that knows plain, strict and parallel."""
+"""Chooses the controller and the recovery of a run: the only module that knows plain, strict and parallel work."""
 
 from ralph.loop.plain import PlainController
 from ralph.loop.session import Wiring
@@ -9,7 +9,7 @@ from ralph.store.state import State
 
 
 def make_controller(run: Run) -> Controller:
-    """The controller that the mode of the run needs. Raises RalphError where it cannot work here."""
+    """Returns the controller for the mode of the run. Raises RalphError if it cannot work here."""
     start, settings = run.start, run.settings
     if not (settings.strict or settings.only):
         return PlainController(run, None)
@@ -19,7 +19,7 @@ def make_controller(run: Run) -> Controller:
     commits = settings.strict and settings.auto_commit
     if (
         commits and (start.is_strict_build or start.asked.mode == "all") and not run.current.transcript
-    ):  # a night continues
+    ):  # not again in the middle of a run
         watching.check_can_commit()
     if start.is_strict_build and run.supervisors:
         from ralph.parallel.coordinator import ParallelController  # noqa: PLC0415 - 20 ms that only --jobs pays
@@ -33,14 +33,14 @@ def make_controller(run: Run) -> Controller:
 
 
 def recover(run: Run, held_lock: Lock) -> None:
-    """Puts right what a dead run left. Raises RalphError where the user has to decide."""
+    """Recovers from the death of an earlier run. Raises RalphError if the user has to decide."""
     from ralph.strict import recovery  # noqa: PLC0415 - 20 ms, after a death alone
 
     recovery.recover(run, held_lock)
 
 
 def record_tree_after_death(state: State) -> None:
-    """What the supervisor does once ralph is gone and all has ended; nothing where ralph had judged the iteration."""
+    """Writes the note of the tree once all of a run has ended; does nothing if ralph had judged the iteration."""
     from ralph.strict import watch  # noqa: PLC0415 - only that process pays, after a death
 
     if state.unjudged_iteration():

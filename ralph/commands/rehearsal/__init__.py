@@ -1,1 +1,1 @@
-"""`ralph rehearse`: ralph for real with an agent that costs nothing, in a sample or a copy of one's own repository."""
+"""`ralph rehearse`: a real run with a fake agent, in a sample or in a copy of the user's repository."""

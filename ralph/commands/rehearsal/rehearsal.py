@@ -1,6 +1,6 @@
-"""The rehearsal: a real ralph with a fake agent, in a sample or in a copy, and the result.
+"""The rehearsal: runs the real ralph with a fake agent, in a sample or in a copy, and reports the result.
 
-What a fake agent cannot show, it does not show: whether the real agent is logged in, and how well it works.
+It cannot show whether the real agent is logged in, or how well it works.
 """
 
 import os
@@ -49,14 +49,14 @@ what you want, then
   ralph feature.md plan
   ralph feature.md build --max-iterations 50"""
 _ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR")
-"""Names of the environment that would lead back to the original."""
+"""Variables that would lead git back to the original."""
 
 
 def rehearse(asked: Invocation) -> int:
-    """Shows what a start would do, and what would go wrong; 1 when something would, else 0.
+    """Shows what a run would do, and what would go wrong; returns 1 if something would, else 0.
 
-    Wrong is whatever ends a start otherwise than with 0 or at a limit, and a repository that is not as it was. Raises
-    RalphError where the settings are wrong, before anything is copied, and when no copy can be made.
+    A run goes wrong if it ends other than with 0 or at a limit, or if the original repository changes. Raises
+    RalphError if the settings are wrong, before anything is copied, or if no copy can be made.
     """
     signals.install_handlers()  # Ctrl+C and Ctrl+Z are for what runs in front; this one has to clean up
     is_sample = not asked.plan
@@ -75,10 +75,10 @@ def rehearse(asked: Invocation) -> int:
 
 
 def _enter_sample(top: Path) -> None:
-    """Makes it the working directory; the user's own environment does not count. Raises RalphError."""
+    """Makes the sample repository, changes to it, and drops the user's own settings. Raises RalphError if git fails."""
     base = site.getuserbase()
     for name in [one for one in os.environ if one.startswith(("RALPH_", "GIT_", "XDG_")) and one != MARK]:
-        del os.environ[name]  # by the mark an outer ralph knows what it started
+        del os.environ[name]  # an outer ralph finds its processes by the mark
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])  # a python3
     os.environ.update(HOME=str(top.parent), GIT_CONFIG_NOSYSTEM="1", PYTHONUSERBASE=base, PATH=path)
     top.mkdir(parents=True)
@@ -91,7 +91,7 @@ def _enter_sample(top: Path) -> None:
 
 @contextmanager
 def _reading_pace(pauses: Path) -> Iterator[None]:
-    """In here the fake agent works at the pace of a reader, as long as the file is there: until a key is pressed."""
+    """Within this context the fake agent works at reading speed, until a key is pressed, which removes the file."""
 
     def wait_for_key() -> None:
         while os.read(0, 1):
@@ -104,7 +104,7 @@ def _reading_pace(pauses: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        termios.tcsetattr(0, termios.TCSAFLUSH, before)  # a key is for this alone, and not for the shell
+        termios.tcsetattr(0, termios.TCSAFLUSH, before)  # the shell should not get the key
 
 
 def _say(text: str, *, heading: bool = False) -> None:
@@ -112,7 +112,7 @@ def _say(text: str, *, heading: bool = False) -> None:
 
 
 class Rehearsal:
-    """What is rehearsed and where, and the result so far."""
+    """A rehearsal: what it runs and where, and the results so far."""
 
     def __init__(self, asked: Invocation, folder: Path, *, is_sample: bool) -> None:
         self.asked = asked
@@ -122,15 +122,15 @@ class Rehearsal:
         self.is_sample = is_sample
         self.original = lock.working_tree(Path.cwd().resolve())
         self.top = folder / "tree" / self.original.name
-        """The copy; of the same name, as notices show it."""
+        """The copy; it has the same name as the original, since notices show it."""
         self.pauses = folder / "pauses"
         self.happened: list[str] = []
-        """The result of each run, in a line."""
+        """The result of each run, one line each."""
         self.wrong: list[str] = []
-        """What would have gone wrong, same."""
+        """What went wrong, one line each."""
 
     def play(self) -> None:
-        """All of it, up to the last run. Raises KeyboardInterrupt once a signal came."""
+        """Plays the rehearsal up to the last run. Raises KeyboardInterrupt after a signal."""
         found = self.found
         top = self.original
         if holder := lock.read_holder(top):
@@ -161,7 +161,7 @@ class Rehearsal:
             self.wrong.append(f"{message}; if that was not you, a hook or the verify command reaches out of the copy")
 
     def close(self) -> int:
-        """Says what happened, what went wrong, and what to type next; the exit code."""
+        """Prints what happened, what went wrong, and what to type next; returns the exit code."""
         _say("WHAT HAPPENED", heading=True)
         _say("  " + "\n  ".join(self.happened) + "\n")
         _say("WHAT WENT WRONG", heading=True)
@@ -174,13 +174,13 @@ class Rehearsal:
         return 1 if self.wrong else 0
 
     def _show_command(self, *command: str) -> None:
-        """What a command prints in the sample."""
+        """Prints a command and its output, in the sample."""
         if self.is_sample:
             _say(f"$ {shlex.join(command)}", heading=True)
             _say(os.fsdecode(call_program(command, timeout_s=_SHELL_S, cwd=self.top).stdout))
 
     def _copy_tree(self) -> None:
-        """Copies the working tree, the ignored included. Raises RalphError."""
+        """Copies the working tree, including ignored files. Raises RalphError if it cannot be copied."""
         if self.folder.is_relative_to(self.original):
             what = f"no copy of {self.original} fits into itself"
             raise RalphError(what, 1, fix="set TMPDIR to a folder outside of it")
@@ -207,22 +207,22 @@ class Rehearsal:
             _say("not all could be copied; what needs the rest may fail here only")
 
     def _path_in_copy(self, path: Path) -> Path:
-        """What `path` is in the copy; itself, links followed, where it lies outside of the working tree."""
+        """Returns the path in the copy; outside the working tree, the path itself with links followed."""
         return Path(self._with_copied_paths(os.path.realpath(path)))
 
     def _with_copied_paths(self, text: str) -> str:
-        """The text with the copy's path wherever it names the original, or something in it, by its full path."""
+        """The text with the path of the original replaced by that of the copy."""
         return re.sub(re.escape(str(self.original)) + r"(?![\w.-])", lambda _: str(self.top), text)
 
     def _environment(self) -> dict[str, str]:
-        """The user's, except what would lead back to the original, and ralph's own state."""
+        """The user's environment, without what would lead back to the original, and with a state folder of its own."""
         env = {name: self._with_copied_paths(value) for name, value in os.environ.items() if name not in _ELSEWHERE}
         own = {
             "push.recurseSubmodules": "nothing-is-pushed-in-a-rehearsal",  # git push fails over it
-            "core.fsmonitor": "false",  # a process that would stay
+            "core.fsmonitor": "false",  # else it starts a process that stays
             "safe.directory": "*",
         }
-        for key in ("user.name", "user.email"):  # which may hold for the original's place alone
+        for key in ("user.name", "user.email"):  # which may depend on the original's path
             if who := changes.run_git("config", key, cwd=self.original).stdout:
                 own[key] = os.fsdecode(who).rstrip("\n")
         for number, (key, value) in enumerate(own.items()):
@@ -236,25 +236,25 @@ class Rehearsal:
         }
 
     def _run_mode(self, mode: str, file: Path) -> int:
-        """A real run of ralph in the copy and in this terminal, and its result; the exit code."""
+        """Runs ralph in the copy, in this terminal; records the result and returns the exit code."""
         settings = self.found.settings
         plan = Path(self.asked.plan)
-        plan = self._path_in_copy(plan.parent) / plan.name  # where that is a link, its name counts
+        plan = self._path_in_copy(plan.parent) / plan.name  # if it is a link, its own name counts
         here = self._path_in_copy(Path.cwd())
         python = [sys.executable, "-P", "-m"]
         commits = "commit" if settings.auto_commit and (self.top / ".git").exists() else ""
-        stand_in = self.folder / "claude"  # of whom nothing can be asked that it would not understand
+        stand_in = self.folder / "claude"  # with the name of claude, which takes every setting
         once = "once" if settings.once and mode != "all" else ""
         words = [once, str(plan), str(file), commits, str(self.pauses)]
         turn = shlex.join([*python, "ralph.commands.rehearsal.standin", *words])
-        stand_in.write_text(f"#!/bin/sh\ntrap '' INT\nexec {turn}\n")  # it dies of Ctrl+C in its own way
+        stand_in.write_text(f"#!/bin/sh\ntrap '' INT\nexec {turn}\n")  # it handles Ctrl+C itself
         stand_in.chmod(0o700)
         env = self._environment() | {one.variable: one.text for one in self.asked.given}
         env |= {
             "RALPH_PROGRESS_FILE": os.path.relpath(file, here),
             "RALPH_AGENT": shlex.quote(str(stand_in)),
             "RALPH_DELAY": "0",
-            "RALPH_MAX_FAILURES": "1",  # it does not do better the second time
+            "RALPH_MAX_FAILURES": "1",  # it would not do better the second time
         }
         if settings.verify:
             env["RALPH_VERIFY"] = self._with_copied_paths(settings.verify)

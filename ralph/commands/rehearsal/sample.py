@@ -1,4 +1,4 @@
-"""The sample, planned and built where no plan is named: a small project, its plan, and the work on each point."""
+"""The sample for a rehearsal without a plan: a small project, its plan, and the work for each task."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -21,11 +21,11 @@ git config user.email rehearsal@example.invalid &&
 cat > sample.md && echo __pycache__/ > .gitignore &&
 git add . && git commit -qm "A plan"
 """
-"""What the shell does before ralph is started; it gets the plan on its standard input."""
+"""The shell commands that make the repository; they get the plan on standard input."""
 
 
 class SampleTask(NamedTuple):
-    """How one task is done: the files written, the command that shows that it works, and what the commit says."""
+    """The work for one task: files to write, a command that tests them, and the commit message."""
 
     files: Mapping[str, str]
     check: str
@@ -75,4 +75,4 @@ WORK = {
         "Print a greeting on the command line",
     ),
 }
-"""The work for each task of the plan, by the task's text."""
+"""The work for each task, by the task's text."""

@@ -1,9 +1,9 @@
-"""The fake agent: does small, real work without a model, and prints events as the real one does.
+"""The fake agent: does small, real work without a model, and prints events as claude does.
 
-`python -m ralph.commands.rehearsal.standin ONCE PLAN PROGRESS_FILE COMMITS PAUSES`, the prompt on standard input. It
-needs only the signal there that --strict asks for. It plans where there is no task yet; ONCE is empty unless a mode is
-rehearsed that works on none. While there is a file PAUSES it waits a moment before all that it does. Any plan will do:
-for a task that is not the sample's it writes a note.
+`python -m ralph.commands.rehearsal.standin ONCE PLAN PROGRESS_FILE COMMITS PAUSES`, with the prompt on standard input,
+of which it reads only the signal that --strict asks for. It plans if there are no tasks yet; ONCE is empty unless the
+mode is one iteration without a task. While the file PAUSES exists it waits a moment before each step. It works with any
+plan: for a task that is not the sample's it writes a note.
 """
 
 import json
@@ -24,13 +24,13 @@ from ralph.words import plural
 
 _PAUSE_S = 0.3
 _SHELL_S = 600.0
-"""The longest that the real agent lets a command take; a hook of git may run all the tests."""
+"""As long as the real agent lets a command run; a git hook may run all tests."""
 _SIGNAL = re.compile(r'<task-done session="[^"]+">([^<]+)</task-done>')
 _POINT = re.compile(rb"(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[[ xX~!]\][ \t]+)?(\S.*?)\s*")
 
 
 def main() -> int:
-    """One turn of the agent; the exit code."""
+    """Plays one turn of the agent; returns the exit code."""
     signals.install_handlers()  # so that a signal ends the turn between two steps, never in the middle of a commit
     once, plan, file = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
     is_error = False
@@ -50,7 +50,7 @@ def main() -> int:
 
 
 def _fake_planning(plan: Path, file: Path) -> str:
-    """Makes every point of the plan's lists a task, else the whole plan one; the closing words."""
+    """Makes a task of every list item of the plan, or one of the whole plan; returns the final words."""
     lines = [line.body for line in read_lines_and_fences(plan.read_bytes()).lines]
     listed = [found[1] for line in lines if (found := _POINT.fullmatch(line))]
     points = list(dict.fromkeys(listed)) or [f"Build what {plan.name} says".encode(errors="replace")]
@@ -59,7 +59,7 @@ def _fake_planning(plan: Path, file: Path) -> str:
 
 
 def _fake_work_on_task(file: Path) -> str:
-    """Does the task that ralph chose and gives its signal, else the first open one and ticks it; the closing words."""
+    """Does and signals the task that ralph chose, else the first open one, which it ticks; returns the final words."""
     text = file.read_bytes()
     if signal := _SIGNAL.search(sys.stdin.buffer.read().decode(errors="replace")):
         work = _attempt_task(signal[1], signal[1])
@@ -78,7 +78,7 @@ def _fake_work_on_task(file: Path) -> str:
 
 
 def _attempt_task(text: str, number: str) -> SampleTask:
-    """What a task needs, tried; without better knowledge a note that its turn came. Raises RalphError."""
+    """Writes the files of a task, or a note if it is not the sample's, and tests them. Raises RalphError."""
     _print_words(f"Task {number}: {text}")
     name, note = f"standin-{number}.md", f"# {text}\n\nThe fake agent was here. A real one would have built it.\n"
     work = WORK.get(text) or SampleTask({name: note}, f"test -s {name}", f"chore: pretend to build {text[:56]}")
@@ -94,7 +94,7 @@ def _write_file(path: Path, text: bytes) -> None:
 
 
 def _run_command(command: str, shown: str = "") -> None:
-    """Runs a shell command. Raises RalphError where it fails."""
+    """Runs a shell command. Raises RalphError if it fails."""
     _print_tool_call("Bash", command=shown or command)
     done = call_program(["sh", "-c", command], timeout_s=_SHELL_S)
     if done.code:
