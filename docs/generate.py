@@ -15,7 +15,7 @@ from textwrap import wrap
 import click
 
 from ralph import cli
-from ralph.run.verdict import Reason
+from ralph.run.stop_rules import Reason
 from ralph.settings.table import BY_VARIABLE, ON_COMMAND_LINE, PRIVATE, TABLE, Setting
 
 TOP = Path(__file__).resolve().parents[1]

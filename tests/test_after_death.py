@@ -7,7 +7,7 @@ import signal
 
 import pytest
 from ralph_driver import Project, eventually, executable, is_free
-from stories import Agent, runs, step, tries, writes
+from stories import Agent, runs, step, tries, waits_for, writes
 from test_strict import KILL, ONE, built, files_of, marks_of, subjects, wants
 
 LATE = f"trap : TERM; trap 'echo late > late.txt; exit' INT; {KILL}; sleep 60 & wait"
@@ -79,6 +79,22 @@ def test_a_plan_that_the_agent_removed_comes_back(project: Project, agent: Agent
     assert (plan.read_text(), files_of(project)) == (text, ["one.txt"])
     plan.unlink()
     assert project.build("--strict").code == 2, "a person may remove it"
+
+
+def test_a_plan_that_the_agent_of_a_living_run_removed_is_no_other_runs_business(
+    project: Project, agent: Agent
+) -> None:
+    plan = project.root / "feature.md"
+    wants(project, ONE)
+    agent.story(tries(runs("rm feature.md"), waits_for("go"), writes("one.txt", "1")))
+    running = project.start("feature.md", "build", "--strict", "--delay", "0")
+    eventually(lambda: not plan.exists())
+    for words in ((), ("--dry-run",)):
+        other = project.ralph("feature.md", "build", "--strict", *words)
+        assert (other.code, "died" in other.text, plan.exists()) == (2, False, False), other.text
+    agent.let("go")
+    run = running.wait()
+    assert (run.code, plan.exists(), files_of(project)) == (0, True, ["one.txt"]), run.text
 
 
 def test_a_plain_iteration_with_only_leaves_in_commits_what_may_stay(project: Project, agent: Agent) -> None:

@@ -9,7 +9,7 @@ import pytest
 from ralph.agent.turn import Commits, Outcome, Turn
 from ralph.plan.progress import Progress, parse
 from ralph.run.judge import Iteration, add_to_tally, judge_iteration, pause_after_turn_s
-from ralph.run.verdict import Tally, stop_reason, tally_after_breaker
+from ralph.run.stop_rules import Tally, stop_reason, tally_after_breaker
 from ralph.settings.table import Settings
 
 USUAL = Settings()
@@ -46,9 +46,9 @@ def iteration(before: str = A, after: str = A, turn: Turn = OK, *changed: str) -
         ("RALPH_DONE; - [x] a", {}, {"strict": True, "evidence": False}, "done"),
         ("RALPH_DONE; Verified: x (checks alone)", {}, {"strict": True}, "done"),
         ("RALPH_DONE; Verified: x (checks alone)", {}, {"strict": True, "verify": "make test"}, ""),
-        ("", {"reds": 3, "red_start": "exit 2"}, {}, "no progress: verify was red before the first task (exit 2)"),
-        ("", {"reds": 1, "red_start": "x", "stalls": 5}, {}, "no progress: verify was red before the first task (x)"),
-        ("", {"reds": 2, "red_start": "x"}, {}, ""),
+        ("", {"red_failures": 3, "red_start": "exit 2"}, {}, "no progress: verify was red before the first task (exit 2)"),
+        ("", {"red_failures": 1, "red_start": "x", "stalls": 5}, {}, "no progress: verify was red before the first task (x)"),
+        ("", {"red_failures": 2, "red_start": "x"}, {}, ""),
         ("RALPH_DONE; - [ ] a", {}, {"strict": True}, ""),
         ("RALPH_DONE", {}, {"once": True}, ""),
         ("RALPH_DONE", {"iterations": 1, "cost_usd": 0.01}, {"max_iterations": 1, "max_cost": 0.01}, "done"),
@@ -87,7 +87,7 @@ def ends(story: Sequence[Iteration], settings: Settings, now: Tally) -> str:
         file = says("") if judged.refused else judged.after
         if stop := judged.ended or stop_reason(file, now, settings, elapsed_s):
             return " ".join([*log, f"{now.iterations}:", stop.reason.label])
-        if judged.again:
+        if judged.is_repeated:
             seconds = pause_after_turn_s(one.turn, repeats=now.repeats - 1, now=START + elapsed_s)
             log.append(f"{seconds:g}")
             elapsed_s += seconds

@@ -14,7 +14,7 @@ from ralph.notify.channels import load_channels
 from ralph.plan import tasks
 from ralph.process.lock import LOCKED
 from ralph.run import tasklist
-from ralph.run.verdict import Reason
+from ralph.run.stop_rules import Reason
 from ralph.settings.table import BY_VARIABLE, Settings
 
 PAGES = {file.name: file.read_text("utf-8") for file in [*(CHECKOUT / "docs").glob("*.md"), CHECKOUT / "README.md"]}

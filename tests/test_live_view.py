@@ -37,7 +37,7 @@ from ralph.plan.progress import parse
 from ralph.run.context import CurrentIteration
 from ralph.run.controllers import Controller
 from ralph.run.notices import status_line
-from ralph.run.verdict import Tally
+from ralph.run.stop_rules import Tally
 from ralph.screen.text import display_width
 from ralph.screen.view import View
 from ralph.settings.table import Settings

@@ -18,7 +18,7 @@ from ralph.store.journal import Record
 from ralph.words import format_moment, without_control_codes
 
 _IDLE = "\N{EN DASH}"
-_LOOK_S = 1.0
+_POLL_S = 1.0
 """Seconds between two checks for new output, and for the end of the run, which takes its lock for an instant."""
 
 
@@ -134,7 +134,7 @@ def _follow(plan: Plan, *, verbose: bool) -> int:
         sys.stdout.flush()
         if is_over:
             break
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_S)
     if running and not journal.find_run_end(last, running):
         _print_line(f"ended: ralph was killed in iteration {running.iteration}")
     return 0

@@ -21,8 +21,8 @@ from ralph.plan import progress, tasks
 from ralph.plan.progress.file import ProgressFile
 from ralph.plan.tasks import Note, Task, edits
 from ralph.process.programs import call_program
-from ralph.run import criteria
-from ralph.run.criteria import CheckResult
+from ralph.run import acceptance
+from ralph.run.acceptance import CheckResult
 from ralph.settings import sources
 from ralph.store import journal
 from ralph.store.state import State
@@ -81,7 +81,7 @@ class Tools:
     def __init__(self, plan: plans.Plan, *, propose: bool) -> None:
         self._plan, self._proposes = plan, propose
         self._file = ProgressFile(plan.progress_path, plan.state)
-        self._file.restore_after_death(plan.state.unjudged_iteration())
+        self._file.recall_text_before_death(plan.state.unjudged_iteration())
         self._file.say = partial(print, "ralph:", file=sys.stderr)  # standard output is the client's
 
     def get_next_task(self) -> Answer:
@@ -196,8 +196,8 @@ class Tools:
             done = call_program(["sh", "-c", f"exec 2>&1\n{command}"], timeout_s=settings.verify_timeout or math.inf)
             return CheckResult(done.code, f"ended with {done.code}", done.stdout.decode(errors="replace"))
 
-        checks = criteria.join_browser_actions(criteria.checks_of_tasks(task.chain))
-        ended = [criteria.check_criterion(one, base_url=settings.base_url or "", run=run) for one in checks]
+        checks = acceptance.join_browser_actions(acceptance.checks_of_tasks(task.chain))
+        ended = [acceptance.evaluate_check(one, base_url=settings.base_url or "", run=run) for one in checks]
         return [one.why for one in ended if one and one.failed]
 
     def _edit(self, change: Callable[[bytes], bytes]) -> None:

@@ -13,7 +13,7 @@ from ralph.plan import progress
 from ralph.plan.progress import Progress
 from ralph.process import lock
 from ralph.process.lock import Holder
-from ralph.run.verdict import Reason, Tally, stop_reason
+from ralph.run.stop_rules import Reason, Tally, stop_reason
 from ralph.settings import sources
 from ralph.settings.table import Settings
 from ralph.store import journal

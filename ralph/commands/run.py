@@ -15,7 +15,7 @@ from ralph.plan.progress import Progress
 from ralph.plan.progress.file import ProgressFile
 from ralph.process import lock
 from ralph.run.prepared import PreparedStart
-from ralph.run.verdict import Reason, Tally, stop_reason
+from ralph.run.stop_rules import Reason, Tally, stop_reason
 from ralph.screen.text import is_attended
 from ralph.settings import options, sources
 from ralph.settings.options import Invocation
@@ -44,7 +44,7 @@ def start_run(asked: Invocation) -> int:
         return start_run(following) if following else 0
     held_lock = lock.acquire_lock(lock.working_tree(Path.cwd()))
     file = ProgressFile(start.progress_path, state)
-    file.restore_after_death(state.unjudged_iteration())
+    file.recall_text_before_death(state.unjudged_iteration())
     now = file.read() if file.exists() else None
     check_progress_owner(start, now)
     if now and not held_lock.dead_run_mark() and (early := why_nothing_to_do(start, state, file.text)):
@@ -80,7 +80,7 @@ def find_start(asked: Invocation) -> PreparedStart:
         plan=Path(os.path.realpath(plan)),
         name=name,
         given=given,
-        said_mode=now.mode,
+        file_mode=now.mode,
         imported=imported,
         progress_path=progress_path,
         rehearsal="RALPH_REHEARSAL" in os.environ,
@@ -107,7 +107,7 @@ def _progress_path(name: str, given: Sequence[GivenSetting]) -> Path:
 def _is_plan_restored(asked: Invocation) -> bool:
     """Puts the plan back if an iteration in which ralph died removed it; returns whether it did."""
     plan = Path(asked.plan)
-    if not asked.plan or os.path.lexists(plan):
+    if not asked.plan or asked.dry_run or os.path.lexists(plan) or lock.read_holder(lock.working_tree(Path.cwd())):
         return False
     from ralph.strict.recovery import put_plan_back  # noqa: PLC0415 - 60 ms, after a death alone
 

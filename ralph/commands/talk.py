@@ -42,7 +42,7 @@ def talk(start: PreparedStart, state: State) -> Invocation | None:
     mode = start.settings.next_mode or "build"
     if not _says_yes(f"continue with {mode}?"):
         return None
-    if start.said_mode == start.mode:
+    if start.file_mode == start.mode:
         file.edit(progress.with_mode, mode)
     return start.asked._replace(mode=mode) if start.asked.mode == start.mode else start.asked
 

@@ -15,20 +15,20 @@ def make_controller(run: Run) -> Controller:
         return PlainController(run, None)
     from ralph.strict import controller, guard  # noqa: PLC0415 - 20 ms that only --strict and --only pay
 
-    watching = guard.Guard(run)
+    tree_guard = guard.Guard(run)
     commits = settings.strict and settings.auto_commit
     if (
         commits and (start.is_strict_build or start.asked.mode == "all") and not run.current.transcript
     ):  # not again in the middle of a run
-        watching.check_can_commit()
+        tree_guard.check_can_commit()
     if start.is_strict_build and run.supervisors:
         from ralph.parallel.coordinator import ParallelController  # noqa: PLC0415 - 20 ms that only --jobs pays
 
-        return ParallelController(run, watching.wait_for_index)
+        return ParallelController(run, tree_guard.wait_for_index)
     return (
-        controller.StrictController(run, watching)
+        controller.StrictController(run, tree_guard)
         if start.is_strict_build
-        else PlainController(run, watching if settings.only else None)
+        else PlainController(run, tree_guard if settings.only else None)
     )
 
 
@@ -41,10 +41,10 @@ def recover(run: Run, held_lock: Lock) -> None:
 
 def record_tree_after_death(state: State) -> None:
     """Writes the note of the tree once all of a run has ended; does nothing if ralph had judged the iteration."""
-    from ralph.strict import watch  # noqa: PLC0415 - only that process pays, after a death
+    from ralph.strict import tree_notes  # noqa: PLC0415 - only that process pays, after a death
 
     if state.unjudged_iteration():
-        watch.record_tree_after_death(state)
+        tree_notes.record_tree_after_death(state)
 
 
 WIRING = Wiring(make_controller, recover, record_tree_after_death)

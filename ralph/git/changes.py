@@ -223,7 +223,7 @@ class Changes:
         self._look = self._known if seen else _all_files
         self._seen = seen or _all_files(self._tree)
 
-    def begin_look(self) -> None:
+    def begin_iteration(self) -> None:
         """Takes note that an iteration begins, whose changes and git locks are to be found."""
         if self.disturbed:
             self.take_changes()

@@ -84,10 +84,10 @@ class Repository(Git):
     index_copy: Path
     """Where `save_head_and_index` saves a copy of the index."""
 
-    def __init__(self, places: Sequence[str]) -> None:
-        self.places = places
+    def __init__(self, paths: Sequence[str]) -> None:
+        self.paths = paths
         """The paths of its parts, as git reports them."""
-        root, git_dir, common, index, hooks = places
+        root, git_dir, common, index, hooks = paths
         self.hooks = Path(hooks)
         env = {"GIT_DIR": git_dir, "GIT_WORK_TREE": root, "GIT_INDEX_FILE": index, "GIT_NO_REPLACE_OBJECTS": "1"}
         super().__init__(Path(root), {**os.environ, **env})

@@ -22,11 +22,11 @@ from ralph.run import notices
 from ralph.run.context import Run
 from ralph.run.judge import Iteration, TurnFindings, add_to_tally, pause_after_turn_s, quote_tasks
 from ralph.run.memory import prompt_memory
-from ralph.run.verdict import Reason, Stop, budget_usd, needs_final_check
+from ralph.run.stop_rules import Reason, Stop, budget_usd, needs_final_check
 from ralph.store import journal
 from ralph.words import format_duration, format_moment, join_names, one_line, shorten
 
-_LOOK_UP_S = 2.0
+_REREAD_S = 2.0
 """Seconds between reads of the progress file during a wait, since the user may write RALPH_STOP."""
 _BEAT_S = 300.0
 _FILES = 100
@@ -46,14 +46,14 @@ def run_agent_once(run: Run) -> Iteration:
     before = _announce_iteration(run, transcript)
     run.view.show_prompt(prompt)
     guard = run.controller.guard
-    with guard.watching() if guard else contextlib.nullcontext(TurnFindings()) as watched:
-        run.state.begin_iteration(
+    with guard.around_turn() if guard else contextlib.nullcontext(TurnFindings()) as findings:
+        run.state.save_iteration_note(
             run.id, run.mode, run.current.number, transcript, run.current.text_before
         )  # all is known that a death needs
         messages = NewMessages(run.file.path, run.current.text_before)
         turn = _run_agent(run, transcript, prompt, messages)
     turn.another_is_free = any(one is not run.pool.current for one in run.pool.free_agents())
-    watched.blocked = watched.blocked or run.git_settings.block_reason
+    findings.blocked = findings.blocked or run.git_settings.block_reason
     after = run.read_progress()
     if lost := messages.find_lost(run.file.text):
         after = run.file.edit(progress.with_section_lines, "Messages", lost)
@@ -61,15 +61,15 @@ def run_agent_once(run: Run) -> Iteration:
             f"put back under ## Messages what the agent's copy wrote over: {join_names([*map(os.fsdecode, lost)])}"
         )
     commits = Commits()
-    changed = watched.changed or ()
-    if not watched.blocked:  # else git may not run any more
+    changed = findings.changed or ()
+    if not findings.blocked:  # else git may not run any more
         if not guard:
             run.command_runner.remove_orphaned_locks("the agent")
         if after.verified:  # only ralph may write that line, even if nothing is verified
             after = run.file.edit(progress.without_lines, "Verified")
         if before.round and after.rounds != before.rounds:  # only ralph counts the rounds
             after = run.file.edit(progress.with_mode, after.mode or "build", before.rounds)
-        if watched.changed is None:
+        if findings.changed is None:
             commits, changed = run.changes.take_changes()
     if turn.outcome is not Outcome.OK:
         turn.handover = run.view.summarize_cut_iteration(turn.why, changed)
@@ -79,7 +79,7 @@ def run_agent_once(run: Run) -> Iteration:
         turn=turn,
         commits=commits,
         changed=changed,
-        watched=watched,
+        findings=findings,
     )
 
 
@@ -102,7 +102,7 @@ def _announce_iteration(run: Run, transcript: Path) -> progress.Progress:
     run.update_iteration(text_before=run.file.text)
     run.git_settings.begin()
     run.changes.disturbed |= run.settings.once
-    run.changes.begin_look()
+    run.changes.begin_iteration()
     if run.current.transcript:
         run.screen.remark("")
     else:
@@ -184,7 +184,7 @@ def record_iteration(run: Run, iteration: Iteration) -> None:
     run.write_down_put_back(run.current.number)
     for remark in _collect_remarks(run, iteration):
         run.console.complain(remark)
-    if not iteration.again:
+    if not iteration.is_repeated:
         run.screen.say(message)
         run.live.summaries.append(message)
     spent = iteration.before.spent_usd + (iteration.turn.cost_usd or 0.0)
@@ -193,8 +193,8 @@ def record_iteration(run: Run, iteration: Iteration) -> None:
     if run.controller.picks_tasks or not needs_final_check(
         run.file.last, run.settings
     ):  # else once the claim is checked
-        run.state.end_iteration()
-    run.update_plan()
+        run.state.remove_iteration_note()
+    run.write_statuses_to_plan()
     run.outbox.send(Notice("alive"))
 
 
@@ -205,7 +205,7 @@ def _write_down(run: Run, iteration: Iteration, message: str) -> None:
     after = iteration.after
     words = shorten(without_signals(turn.final_words), 500)
     failed = iteration.failed or "; ".join(iteration.refused)
-    bad = failed or iteration.again or (iteration.ended and iteration.ended.reason.code)
+    bad = failed or iteration.is_repeated or (iteration.ended and iteration.ended.reason.code)
     line = run.write_journal(
         "iteration",
         round=iteration.before.round,  # the file may have the next one by now
@@ -217,7 +217,7 @@ def _write_down(run: Run, iteration: Iteration, message: str) -> None:
         summary=shorten(message, 500),
         ended=turn.outcome.name.lower(),
         until=turn.resets_at or 0,
-        counted=not (iteration.again or iteration.is_merge),
+        counted=not (iteration.is_repeated or iteration.is_merge),
         merge="queued" if iteration.is_queued else "checked" if iteration.is_merge else "",
         refused=bool(iteration.refused),
         duration_s=round(turn.took_s, 3),
@@ -239,7 +239,7 @@ def _write_down(run: Run, iteration: Iteration, message: str) -> None:
         transcript=run.current.transcript.name if run.current.transcript else "",
     )
     run.tally.unrecorded_wait_s = 0.0
-    if run.history and not iteration.again:
+    if run.history and not iteration.is_repeated:
         try:
             tried = {name: line[name] for name in ("timestamp", "requirement_id", "success")}
             both = "; it said: ".join(filter(None, [failed or turn.why, words]))
@@ -264,7 +264,7 @@ def _collect_remarks(run: Run, iteration: Iteration) -> Iterator[str]:
 
 def pause_or_wait(run: Run, iteration: Iteration) -> Stop | None:
     """Sends the progress notice and pauses, or waits out a limit or trouble. Returns a Stop if waiting is pointless."""
-    if iteration.again:
+    if iteration.is_repeated:
         return _wait_for_limit_or_trouble(run, iteration.turn)
     every = run.settings.notify_frequency
     count = run.tally.iterations
@@ -341,6 +341,6 @@ def _sleep(run: Run, seconds: float) -> float:
         if running - beat >= _BEAT_S:
             beat = running
             run.outbox.send(Notice("alive"))
-        pace.sleep(min(_LOOK_UP_S, seconds - (running - began), until - pace.now()))
+        pace.sleep(min(_REREAD_S, seconds - (running - began), until - pace.now()))
         running = pace.uptime_s()
     return running - began

@@ -1,4 +1,4 @@
-"""The loop on one screen. The rules by which it decides are in verdict.py and judge.py.
+"""The loop on one screen. The rules by which it decides are in stop_rules.py and judge.py.
 
 The controller (plain, strict or parallel) picks and ticks the tasks. The progress file is read again each time round,
 so a restart needs no code: the same command continues where the file says.
@@ -7,10 +7,10 @@ so a restart needs no code: the same command continues where the file says.
 from ralph.loop.iteration import pause_between, pause_or_wait, record_iteration
 from ralph.loop.modes import advance_mode, is_validation_due, skip_build_if_done, switch_to_file_mode
 from ralph.plan import progress
-from ralph.run.claims import check_claim, verify_before_start
+from ralph.run.claims import check_done_and_count, verify_before_start
 from ralph.run.context import Run
 from ralph.run.judge import Iteration, judge_iteration
-from ralph.run.verdict import Reason, Stop, needs_final_check
+from ralph.run.stop_rules import Reason, Stop, needs_final_check
 from ralph.store.notes import AnnouncedConversation, BlockReason
 
 
@@ -39,7 +39,7 @@ def prepare_next_iteration(run: Run) -> Stop | None:
         switch_to_file_mode(run)
     run.controller.tidy_task_list()
     while needs_final_check(run.file.last, run.settings) and not run.stop_if_interrupted():
-        check_claim(run)
+        check_done_and_count(run)
         if run.stop_reason() or (run.controller.picks_tasks and run.settings.max_failures is None):
             break  # no agent fixes what fails if all is ticked, and nothing counts the failures
         pause_between(run)
@@ -54,7 +54,7 @@ def prepare_next_iteration(run: Run) -> Stop | None:
 def judge_and_conclude(run: Run, iteration: Iteration) -> Iteration:
     """Returns the iteration with its result, which is in the progress file too by then."""
     iteration = judge_iteration(iteration, run.tally, run.settings)
-    if iteration.watched.blocked:  # git may lead elsewhere, so it may not run; `judge_iteration` stops the run
+    if iteration.findings.blocked:  # git may lead elsewhere, so it may not run; `judge_iteration` stops the run
         return iteration
     return run.controller.conclude(iteration)
 
@@ -63,7 +63,7 @@ def finish_run(run: Run, stop: Stop) -> Stop:
     """Writes the end of the run into the progress file, with RALPH_BLOCKED if another run would only fail again."""
     if stop.reason is not Reason.TAMPERED:  # else the next run would take its changes for the user's
         stop = run.stop_if_interrupted() or stop
-    run.state.end_iteration()
+    run.state.remove_iteration_note()
     if stop.reason is Reason.TALK:
         run.state.save_note(AnnouncedConversation(mode=run.mode))  # the last notice announces it
     if stop.opens_breaker:
@@ -71,5 +71,5 @@ def finish_run(run: Run, stop: Stop) -> Stop:
         run.state.save_note(BlockReason(reason=stop.reason.name))
     elif stop.reason is Reason.DONE:
         run.file.edit(progress.without_rejection)
-    run.update_plan()
+    run.write_statuses_to_plan()
     return stop

@@ -8,25 +8,25 @@ from ralph.agent.turn import Outcome
 from ralph.errors import RalphError
 from ralph.plan import progress, tasks
 from ralph.plan.tasks import edits
-from ralph.run import criteria, evidence, memory
-from ralph.run.claims import check_claim, run_verify
+from ralph.run import acceptance, evidence, memory
+from ralph.run.claims import check_done_and_count, run_verify
 from ralph.run.context import Run
 from ralph.run.controllers import Controller
 from ralph.run.judge import Iteration, quote_tasks, why_not_done
-from ralph.run.verdict import Reason, Stop
+from ralph.run.stop_rules import Reason, Stop
 from ralph.words import join_names, plural
 
 
-def enter_mode(run: Run) -> None:
+def start_controller(run: Run) -> None:
     """Sets up a mode: makes the controller that it needs, in place of the one before."""
     if run.start.asked.mode == "all" and not _is_mode_from_progress_file(run):
         run.file.edit(progress.with_mode, run.mode)
         run.live.file_mode = run.mode
-    leave_mode(run)
+    stop_controller(run)
     run.live.controller = run.make_controller(run)
 
 
-def leave_mode(run: Run) -> None:
+def stop_controller(run: Run) -> None:
     """Leaves a mode, even after an error: closes its controller and clears the current task."""
     run.controller.close()
     run.live.controller = Controller()
@@ -41,14 +41,14 @@ def switch_to_file_mode(run: Run) -> None:
         return
     run.live.file_mode = mode
     try:
-        run.enter_mode(mode or "build")
+        run.use_mode(mode or "build")
         run.live.is_switched = True
     except RalphError as error:
         run.console.complain(f"Mode: {mode} is ignored: {error.message}")
         return
     memory.record_mode_results(run.state, before, run.mode, run.file.text)
     run.write_journal("mode", success=True, message=f"{before} -> {run.mode}")
-    enter_mode(run)
+    start_controller(run)
 
 
 def is_validation_due(run: Run) -> bool:
@@ -57,11 +57,11 @@ def is_validation_due(run: Run) -> bool:
     starts = [line.start for line, *_ in now.headings]
     listed, still_open = ({bisect(starts, task.line.start) for task in some} for some in (now.tasks, now.open))
     headings = len(listed - still_open)
-    looks, ticked, had = live.looked = live.looked or (0, now.ticked, headings)
+    looks, ticked, had = live.validations = live.validations or (0, now.ticked, headings)
     is_enough = every and (now.ticked >= ticked + every or (now.ticked > ticked and headings > had))
     is_due = bool(is_enough) and bool(now.open) and not now.mode and not now.done and looks < run.settings.max_rounds
     if is_due and (run.mode == "build" or run.start.is_role) and not run.controller.is_busy:
-        live.looked = looks + 1, now.ticked, headings
+        live.validations = looks + 1, now.ticked, headings
         run.file.edit(progress.with_mode, "validate")
     return is_due
 
@@ -129,7 +129,7 @@ def _follow_validation(run: Run, *, goes_on: bool) -> Stop | None:
     left = "; ".join(why_not_done(run.file.last))
     if not left:
         run.file.edit(lambda text: progress.with_mode(progress.with_status(text, "RALPH_DONE"), "build", ""))
-        check_claim(run)
+        check_done_and_count(run)
         if run.file.last.done:
             return Stop(Reason.DONE)
         left = "; ".join(why_not_done(run.file.last)) or run.tally.last_failure
@@ -160,7 +160,7 @@ def _announce_green_checks(run: Run) -> bool:
     """Reports which checks of open tasks pass before anything is built; True if that is new, to repeat planning."""
     if not (run.settings.strict and run.settings.evidence) or run.start.rehearsal:
         return False
-    checks = criteria.checks_of_tasks(task for task in tasks.read_tasks(run.file.text) if not task.done)
+    checks = acceptance.checks_of_tasks(task for task in tasks.read_tasks(run.file.text) if not task.done)
     found = evidence.run_checks_before(run, checks, lambda _path, _holds: "") or {}
     held_checks = [text for text, ended in found.items() if not ended.failed]
     marker = progress.PROVES_NOTHING.encode()

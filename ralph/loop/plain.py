@@ -2,7 +2,7 @@
 
 from ralph.loop.iteration import run_agent_once
 from ralph.loop.modes import end_one_iteration_mode
-from ralph.run.claims import refuse_claim
+from ralph.run.claims import refuse_done
 from ralph.run.context import Run
 from ralph.run.controllers import Controller, TreeGuard
 from ralph.run.judge import Iteration
@@ -23,5 +23,5 @@ class PlainController(Controller):
         if self._run.settings.once:
             iteration = end_one_iteration_mode(self._run, iteration)
         if iteration.refused:
-            refuse_claim(self._run, iteration.refused, iteration.missing)
+            refuse_done(self._run, iteration.refused, iteration.missing)
         return iteration

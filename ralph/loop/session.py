@@ -10,7 +10,7 @@ from ralph import files
 from ralph.agent.command import check_installed
 from ralph.errors import RalphError
 from ralph.loop.loop import loop
-from ralph.loop.modes import enter_mode, leave_mode
+from ralph.loop.modes import start_controller, stop_controller
 from ralph.plan import progress
 from ralph.plan.progress.file import ProgressFile
 from ralph.process import signals
@@ -20,7 +20,7 @@ from ralph.run import notices
 from ralph.run.context import Run, open_run
 from ralph.run.controllers import Controller
 from ralph.run.prepared import PreparedStart
-from ralph.run.verdict import Reason, Stop, tally_after_breaker
+from ralph.run.stop_rules import Reason, Stop, tally_after_breaker
 from ralph.screen.text import is_attended
 from ralph.store import journal
 from ralph.store.notes import BlockReason, StartResult
@@ -104,14 +104,14 @@ def _prepare_session(run: Run, held_lock: Lock, wiring: Wiring) -> None:
     if start.is_strict_build:
         start.why_stuck(file.text)  # ends the run here if the list is wrong
     run.changes.begin()
-    enter_mode(run)
+    start_controller(run)
     if start.is_strict_build and file.last.verified and start.is_verified_stale(file.last):
         file.edit(progress.without_lines, "Verified")
     now = file.last
     if now.blocked_by_ralph and is_attended():
         run.console.complain(f"took RALPH_BLOCKED out of {file.path}, since you are here; it said: {now.blocked}")
         file.edit(progress.without_blocked_line)
-    state.end_iteration()
+    state.remove_iteration_note()
     run.screen.remark(f"ralph: {notices.first_line(run)}")
     run.live.tally = tally_after_breaker(opened.reason if opened else "", run.settings)
     state.remove_note(BlockReason)
@@ -127,7 +127,7 @@ def _prepare_session(run: Run, held_lock: Lock, wiring: Wiring) -> None:
 
 def _close_session(run: Run, stop: Stop) -> None:
     """Prints and records how the run ended, sends the last notice, and stops what still runs for the run."""
-    leave_mode(run)
+    stop_controller(run)
     run.console.set_activity("sending the last notice")
     run.write_journal(
         "run",

@@ -29,12 +29,12 @@ from ralph.plan import progress, prompt, tasks
 from ralph.plan.progress import encode_text
 from ralph.plan.tasks import Task, edits
 from ralph.run import evidence, notices, tasklist
-from ralph.run.claims import check_done_claim
+from ralph.run.claims import check_done
 from ralph.run.context import CurrentIteration, Run, merge_window
 from ralph.run.controllers import Controller
 from ralph.run.judge import Iteration, TurnFindings
 from ralph.run.memory import HANDOVER, last_handover
-from ralph.run.verdict import Reason, Stop, remaining_usd, stop_reason
+from ralph.run.stop_rules import Reason, Stop, remaining_usd, stop_reason
 from ralph.settings.sources import OF_AGENTS
 from ralph.settings.table import Source
 from ralph.store.journal import parse_records
@@ -53,7 +53,7 @@ _ON_TOP = "+before-landing"
 """Suffix of the folder in which a commit is checked on top of others; no task's folder can end with it."""
 _TRANSCRIPT_BYTES = 10_000_000
 """How much of the end of a transcript a cluster passes on; the cluster keeps it all in memory."""
-_LOOK_S = 0.5
+_POLL_S = 0.5
 """Seconds between looks at the progress file while agents work: the user may have marked a task with [!]."""
 
 
@@ -374,7 +374,7 @@ class ParallelController(Controller):
         run = self._run
         is_interrupted = bool(run.stop_if_interrupted())
         checks = [] if is_interrupted else self.queue.running_checks  # the next run begins them again
-        done = wait([*self.running, *checks], _LOOK_S, FIRST_COMPLETED).done
+        done = wait([*self.running, *checks], _POLL_S, FIRST_COMPLETED).done
         run.git_settings.compare()  # before any git runs
         run.read_progress()
         for attempt in self._in_progress():
@@ -421,9 +421,9 @@ class ParallelController(Controller):
         )
 
     def _iteration(self, turn: Turn) -> Iteration:
-        before = self._file.last
-        watched = TurnFindings(blocked=self._run.git_settings.block_reason)
-        return Iteration(before=before, after=self._run.read_progress(), turn=turn, commits=Commits(), watched=watched)
+        before, findings = self._file.last, TurnFindings(blocked=self._run.git_settings.block_reason)
+        after = self._run.read_progress()
+        return Iteration(before=before, after=after, turn=turn, commits=Commits(), findings=findings)
 
     def conclude(self, iteration: Iteration) -> Iteration:
         """Merges what passed and ticks its task, or queues it to be merged; or writes down why the attempt failed."""
@@ -437,7 +437,7 @@ class ParallelController(Controller):
         if result.passed and result.commit:
             self._branch.fetch(result.bundle)
             self._branch.put_into_queue(task, result.commit)
-        if iteration.again or iteration.ended or iteration.turn.outcome is Outcome.FAILED:
+        if iteration.is_repeated or iteration.ended or iteration.turn.outcome is Outcome.FAILED:
             self.tidy_task_list()
             return iteration
         if attempt.is_taken_back(self._file.text):
@@ -522,7 +522,7 @@ class ParallelController(Controller):
         self.tidy_task_list()
         run.state.remove_note(MergedTask)
         done = not run.read_progress().open
-        wrong = tuple(check_done_claim(run, is_verified=True)) if done else ()
+        wrong = tuple(check_done(run, is_verified=True)) if done else ()
         return replace(iteration, moved=True, passed=True, refused=wrong, after=run.read_progress(), commits=commits)
 
     def recheck(self) -> Mapping[str, str] | None:

@@ -13,7 +13,7 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _ASKED_AGAIN_S = 0.1
 """Seconds after which another signal counts as a second request: a closing terminal sends SIGHUP twice at once."""
 _received: list[tuple[signal.Signals, float]] = []
-_bell: list[int] = []
+_wakeup_pipe: list[int] = []
 
 
 def install_handlers(on_suspend: Callable[[], None] = lambda: None) -> None:
@@ -23,9 +23,9 @@ def install_handlers(on_suspend: Callable[[], None] = lambda: None) -> None:
     which a script's background job inherits, does not: programs started from here have the default action again.
     """
     _received.clear()
-    _bell[:] = os.pipe()
-    os.set_blocking(_bell[1], False)
-    signal.set_wakeup_fd(_bell[1], warn_on_full_buffer=False)
+    _wakeup_pipe[:] = os.pipe()
+    os.set_blocking(_wakeup_pipe[1], False)
+    signal.set_wakeup_fd(_wakeup_pipe[1], warn_on_full_buffer=False)
     for number in _ENDING:
         if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, lambda number, _: _received.append((signal.Signals(number), time.monotonic())))
@@ -61,7 +61,7 @@ def wait(seconds: float, *others: int | IO[bytes]) -> bool:
     Only in the main thread do a signal and a child's end cut the sleep short: if another thread took the byte, the main
     thread would sleep on.
     """
-    bell = _bell[:1] if threading.current_thread() is threading.main_thread() else []
+    bell = _wakeup_pipe[:1] if threading.current_thread() is threading.main_thread() else []
     ready, _, _ = select.select([*bell, *others], [], [], max(0.0, seconds))
     if bell and bell[0] in ready:
         os.read(bell[0], 4096)

@@ -23,7 +23,7 @@ from ralph.files import os_errors_as_ralph_errors
 from ralph.process import signals
 from ralph.process.programs import LINUX, Patience, ProcessTree, end_marked_processes, spawn
 
-_LOOK_S = 3600.0 if LINUX else 2.0  # elsewhere it does not inherit orphans, and must see them in time
+_POLL_S = 3600.0 if LINUX else 2.0  # elsewhere it does not inherit orphans, and must see them in time
 _GONE = (EOFError, pickle.UnpicklingError)  # the latter if the other end died in the middle of a message
 _CHUNK = 1 << 16
 
@@ -179,7 +179,7 @@ class _SupervisorProcess:
                 pid = spawn(job.argv, job.env, [given.fileno(), out.fileno(), errors.fileno()])
         except OSError as error:
             return Ended(code=-signal.SIGKILL, unstarted=str(error.strerror))
-        while self._runs(pid) and not signals.wait(_LOOK_S, self._reads):
+        while self._runs(pid) and not signals.wait(_POLL_S, self._reads):
             if not LINUX:
                 self._tree.find_running()
         deadline = time.monotonic() + self._patience.interrupt_s

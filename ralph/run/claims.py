@@ -4,29 +4,29 @@ from collections.abc import Sequence
 
 from ralph.plan import progress
 from ralph.plan.progress import Task
+from ralph.run.acceptance import CheckResult
 from ralph.run.context import Run
-from ralph.run.criteria import CheckResult
 from ralph.run.judge import why_not_done
 from ralph.store.notes import StartResult
 from ralph.words import WRONG, format_duration, join_names, one_line, timestamp
 
 
-def check_claim(run: Run) -> None:
+def check_done_and_count(run: Run) -> None:
     """Accepts a RALPH_DONE, or refuses it, which counts toward the limit.
 
     Work that the user adds meanwhile also keeps the plan from being done, but is not a refusal.
     """
-    if reasons := check_done_claim(run):
+    if reasons := check_done(run):
         run.tally.refusals += 1
         run.tally.last_failure = one_line("; ".join(reasons), WRONG)
         if run.live.summaries:
             run.live.summaries.append(
                 f"{run.live.summaries.pop()} · done refused: {run.tally.last_failure}"
             )  # in the last notice
-    run.state.end_iteration()
+    run.state.remove_iteration_note()
 
 
-def check_done_claim(run: Run, *, is_verified: bool = False) -> Sequence[str]:
+def check_done(run: Run, *, is_verified: bool = False) -> Sequence[str]:
     """Returns why RALPH_DONE was refused; empty if it was accepted, or if a signal left that open.
 
     No task may be open, then the checks of all ticked tasks must pass once more, then the verify command.
@@ -41,13 +41,13 @@ def check_done_claim(run: Run, *, is_verified: bool = False) -> Sequence[str]:
     if verified and verified.failed:
         reasons = [verified.failed]
     if reasons:
-        refuse_claim(run, reasons, output=verified.output if verified else "")
+        refuse_done(run, reasons, output=verified.output if verified else "")
         return [verified.why] if verified else reasons
     if run.read_progress() and (new := _open_work(run) - before):
         run.console.complain(f"back to work: {join_names(sorted(new))} came while it was verified")
         run.file.edit(progress.with_status, "IN_PROGRESS")
     elif verified or is_verified or not run.settings.verify:
-        accept_claim(run)
+        accept_done(run)
     return ()
 
 
@@ -57,11 +57,11 @@ def _open_work(run: Run) -> set[str]:
     return {task.whole for task in run.file.last.open} | messages
 
 
-def accept_claim(run: Run) -> None:
+def accept_done(run: Run) -> None:
     """Records that RALPH_DONE is true, and removes what an earlier refusal left in the file."""
     if run.controller.picks_tasks:  # so ralph sets the status
         run.file.edit(progress.with_status, "RALPH_DONE")
-        run.update_plan()
+        run.write_statuses_to_plan()
         if not run.git_settings.serious:
             run.changes.take_changes()
     run.file.edit(progress.without_rejection)
@@ -70,7 +70,7 @@ def accept_claim(run: Run) -> None:
         run.file.edit(progress.with_verified, f"{timestamp()} {run.changes.identify_tree()}{alone}")
 
 
-def refuse_claim(run: Run, reasons: Sequence[str], missing: Sequence[Task] = (), output: str = "") -> None:
+def refuse_done(run: Run, reasons: Sequence[str], missing: Sequence[Task] = (), output: str = "") -> None:
     """Removes RALPH_DONE; puts the missing tasks back, and writes the reasons for the next iteration."""
     for reason in reasons:
         run.console.complain(f"RALPH_DONE refused: {reason}")
@@ -115,7 +115,7 @@ def run_verify(run: Run) -> CheckResult | None:
     if ended is None:
         return None
     start = load_start_result(run)
-    run.tally.reds = run.tally.reds + 1 if ended.failed and start else 0
+    run.tally.red_failures = run.tally.red_failures + 1 if ended.failed and start else 0
     if start is None or (start and not ended.failed):
         _save_start_result(run, ended.why)
     run.tally.red_start = load_start_result(run) or ""

@@ -10,8 +10,8 @@ from ralph.files import read_or_empty
 from ralph.git.changes import Changes
 from ralph.process import signals
 from ralph.process.supervisor import Command, Ended, Hear, Over
+from ralph.run.acceptance import CheckResult
 from ralph.run.console import Console
-from ralph.run.criteria import CheckResult
 from ralph.words import format_duration
 
 _TAIL_BYTES = 20_000

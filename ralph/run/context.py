@@ -29,7 +29,7 @@ from ralph.run.command_runner import CommandRunner
 from ralph.run.console import Console
 from ralph.run.controllers import Controller
 from ralph.run.prepared import PreparedStart
-from ralph.run.verdict import Reason, Stop, Tally, stop_reason
+from ralph.run.stop_rules import Reason, Stop, Tally, stop_reason
 from ralph.screen.screen import Screen
 from ralph.screen.view import View
 from ralph.settings import sources
@@ -77,7 +77,7 @@ class LiveState:
     """Whether the mode is another than the run began with."""
     summaries: deque[str] = field(default_factory=lambda: deque(maxlen=5))
     """The summary lines of the last iterations."""
-    looked: tuple[int, int, int] | None = None
+    validations: tuple[int, int, int] | None = None
     """How often validate has run during build, and how many tasks and headings were done the last time."""
     put_back: dict[str, int] = field(default_factory=dict)
     """What was put back in this iteration; see `count_put_back`."""
@@ -171,7 +171,7 @@ class Run:
             new_record=lambda: self.state.new_record(self.id, self.current.number),
         )
 
-    def enter_mode(self, mode: str, *, as_role: bool = False) -> None:
+    def use_mode(self, mode: str, *, as_role: bool = False) -> None:
         """Switches to that mode's settings and template. Raises RalphError if they are missing or wrong."""
         self.modes.setdefault((self.mode, self.start.is_role), self.start)
         start = self.modes.get((mode, as_role)) or self.start.in_mode(mode, as_role=as_role)
@@ -220,7 +220,7 @@ class Run:
             )
         return now
 
-    def update_plan(self) -> None:
+    def write_statuses_to_plan(self) -> None:
         """Updates the statuses in a list of requirements, if the user asked for that."""
         if self.start.asked.in_place:
             from ralph.plan import taskjson  # noqa: PLC0415 - 10 ms that only plans in JSON pay
@@ -262,11 +262,6 @@ class Run:
             self.live.put_backs.append(f"put back in #{iteration}: {message}")
             self.live.put_back.clear()
 
-    def remove_orphaned_locks(self, of: str) -> None:
-        """Removes the locks of git that somebody left behind, and says so."""
-        for lock in self.changes.remove_orphaned_locks():
-            self.console.complain(f"removed {lock}, left behind by {of}")
-
 
 def open_run(  # noqa: PLR0913 - what a session begins with
     start: PreparedStart,
@@ -300,7 +295,7 @@ def open_run(  # noqa: PLR0913 - what a session begins with
     jobs = settings.jobs + merge_window(settings) if settings.jobs > 1 and settings.strict else 0
     return Run(
         id=run_id,
-        live=LiveState(start=start, file_mode=start.said_mode),
+        live=LiveState(start=start, file_mode=start.file_mode),
         file=file,
         state=state,
         pace=pace,

@@ -6,13 +6,13 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from ralph.run.judge import Iteration, TurnFindings
-from ralph.run.verdict import Stop
+from ralph.run.stop_rules import Stop
 
 
 class TreeGuard(Protocol):
     """Watches over the working tree while an agent works."""
 
-    def watching(self) -> AbstractContextManager[TurnFindings]:
+    def around_turn(self) -> AbstractContextManager[TurnFindings]:
         """Surrounds a turn of the agent; the findings are complete when it is over."""
         ...
 

@@ -10,15 +10,15 @@ from collections.abc import Iterable, Sequence
 from ralph.git.changes import run_git
 from ralph.plan import tasks
 from ralph.plan.tasks import Note, Task
-from ralph.run import criteria
+from ralph.run import acceptance
+from ralph.run.acceptance import Check, CheckResult, Lacks, checks_of_tasks
 from ralph.run.context import Run
-from ralph.run.criteria import CheckResult, Criterion, Lacks, checks_of_tasks
 from ralph.words import plural, timestamp
 
 
-def run_check(run: Run, check: Criterion, lacks: Lacks, doing: str = "checking") -> CheckResult | None:
+def run_check(run: Run, check: Check, lacks: Lacks, doing: str = "checking") -> CheckResult | None:
     """Runs a check and returns its result; None if a signal ended it."""
-    ended = criteria.check_criterion(
+    ended = acceptance.evaluate_check(
         check,
         base_url=run.settings.base_url or "",
         run=lambda command: run.command_runner.run_shell(doing, "the check", command),
@@ -27,7 +27,7 @@ def run_check(run: Run, check: Criterion, lacks: Lacks, doing: str = "checking")
     return None if run.stop_if_interrupted() else ended
 
 
-def run_checks_before(run: Run, checks: Iterable[Criterion], lacks: Lacks) -> dict[str, CheckResult] | None:
+def run_checks_before(run: Run, checks: Iterable[Check], lacks: Lacks) -> dict[str, CheckResult] | None:
     """Runs these checks before anything is built. Returns their results by text; None if a signal ended them.
 
     Each is run once. One that may change something is not run, and counts as one that cannot run.
@@ -52,7 +52,7 @@ def evidence_notes(found: dict[str, CheckResult], commit: str) -> list[Note]:
     return notes
 
 
-def is_proved(task: Task, checks: Sequence[Criterion], *, has_changes: bool) -> bool:
+def is_proved(task: Task, checks: Sequence[Check], *, has_changes: bool) -> bool:
     """Whether there is evidence for a tick, now that all of these checks are green.
 
     Evidence is a check that was red when the task began; if there are none, or one could not run, changed files.
@@ -81,7 +81,7 @@ def recheck(run: Run, text: bytes, lacks: Lacks) -> dict[str, str] | None:
         run.console.set_activity(doing)
         for is_last in (False, True):
             is_over = run.settings.max_time is not None and run.elapsed_s() >= run.settings.max_time
-            if is_over or (ended := run_check(run, criteria.parse_criterion(line), lacks, doing)) is None:
+            if is_over or (ended := run_check(run, acceptance.parse_check(line), lacks, doing)) is None:
                 return None
             if not ended.failed or ended.cannot_run:
                 break

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from ralph.agent.turn import Commits, Outcome, Turn
 from ralph.plan.progress import Progress, Task, vanished_tasks
-from ralph.run.verdict import Reason, Stop, Tally
+from ralph.run.stop_rules import Reason, Stop, Tally
 from ralph.settings.table import Settings
 from ralph.words import WRONG, format_moment, join_names, one_line, shorten
 
@@ -38,7 +38,7 @@ class Iteration:
     commits: Commits
     changed: tuple[str, ...] = ()
     """Files that it changed, committed or not, except the progress file."""
-    watched: TurnFindings = TurnFindings()  # noqa: RUF009 - nobody writes into it
+    findings: TurnFindings = TurnFindings()  # noqa: RUF009 - nobody writes into it
 
     failed: str = ""
     """Why it counts as failed; empty if it does not."""
@@ -48,7 +48,7 @@ class Iteration:
     """Open tasks that disappeared from the list."""
     moved: bool = False
     """Whether a task was ticked or added, or a file changed."""
-    again: bool = False
+    is_repeated: bool = False
     """Whether it does not count, and is repeated after a pause."""
     may_retry: bool = False
     """Whether only an attempt at a task failed, which has attempts left, so that it does not count for the run."""
@@ -84,27 +84,27 @@ class Iteration:
 
 def judge_iteration(iteration: Iteration, tally: Tally, settings: Settings) -> Iteration:
     """Returns the iteration with its result, before anything is verified."""
-    if blocked := iteration.watched.blocked:
+    if blocked := iteration.findings.blocked:
         return replace(iteration, failed=blocked, ended=Stop(Reason.TAMPERED, blocked))
     outcome = iteration.turn.outcome
     after = iteration.after
     missing = vanished_tasks(iteration.before, after)
     moved = iteration.has_list_progress or bool(iteration.changed)
-    again = outcome is Outcome.LIMIT and (settings.wait or iteration.turn.another_is_free)
+    is_repeated = outcome is Outcome.LIMIT and (settings.wait or iteration.turn.another_is_free)
     if outcome is Outcome.TROUBLE:
-        again = moved or tally.waits_for is not outcome or tally.repeats < _TROUBLE_PAUSES
+        is_repeated = moved or tally.waits_for is not outcome or tally.repeats < _TROUBLE_PAUSES
     if settings.once and iteration.changed:
-        again = False
+        is_repeated = False
     return replace(
         iteration,
         missing=missing,
         moved=moved,
-        again=again,
+        is_repeated=is_repeated,
         failed=_why_failed(iteration, settings),
-        refused=_why_claim_rejected(iteration, missing, has_moved=moved or tally.has_moved)
+        refused=_why_done_refused(iteration, missing, has_moved=moved or tally.has_moved)
         if after.done and not settings.once
         else (),
-        ended=None if again else _why_run_ends(iteration, settings),
+        ended=None if is_repeated else _why_run_ends(iteration, settings),
     )
 
 
@@ -150,12 +150,12 @@ def _why_run_ends(iteration: Iteration, settings: Settings) -> Stop | None:
         reason = reason or _ENDS_ONCE.get(turn.outcome, Reason.ONCE_FAILED)
     if reason:
         return Stop(reason, turn.why + (f"; until {format_moment(turn.resets_at, 0)}" if turn.resets_at else ""))
-    if iteration.watched.tampered and settings.on_tamper == "abort":
-        return Stop(Reason.TAMPERED, f"{'; '.join(iteration.watched.tampered)} (undone)")
+    if iteration.findings.tampered and settings.on_tamper == "abort":
+        return Stop(Reason.TAMPERED, f"{'; '.join(iteration.findings.tampered)} (undone)")
     return None
 
 
-def _why_claim_rejected(iteration: Iteration, missing: tuple[Task, ...], *, has_moved: bool) -> tuple[str, ...]:
+def _why_done_refused(iteration: Iteration, missing: tuple[Task, ...], *, has_moved: bool) -> tuple[str, ...]:
     """Returns why a claim of done is refused, in words that the next iteration can act on; empty if it is not."""
     turn = iteration.turn
     reasons = why_not_done(iteration.after)
@@ -199,7 +199,7 @@ def add_to_tally(tally: Tally, iteration: Iteration) -> Tally:
     tally.pays = turn.pays or tally.pays
     if iteration.moved:
         tally.stalls, tally.has_moved = 0, True
-    if iteration.again:
+    if iteration.is_repeated:
         in_a_row = tally.waits_for is turn.outcome and not iteration.moved
         tally.waits_for = turn.outcome
         tally.repeats = tally.repeats + 1 if in_a_row else 1
@@ -211,7 +211,7 @@ def add_to_tally(tally: Tally, iteration: Iteration) -> Tally:
         return tally
     tally.stalls += not iteration.moved
     if not iteration.failed and not iteration.refused and not iteration.after.done:
-        tally.failures = tally.refusals = tally.reds = 0
+        tally.failures = tally.refusals = tally.red_failures = 0
         return tally
     tally.failures += bool(iteration.failed) and not iteration.may_retry
     tally.refusals += bool(iteration.refused)

@@ -9,7 +9,7 @@ from ralph.notify.channels import Notice
 from ralph.plan import progress
 from ralph.run.context import Run
 from ralph.run.judge import Iteration
-from ralph.run.verdict import Reason, Stop
+from ralph.run.stop_rules import Reason, Stop
 from ralph.screen.text import clip, display_width
 from ralph.words import WRONG, format_duration, format_usd, one_line, plural, shorten
 

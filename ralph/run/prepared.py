@@ -15,7 +15,7 @@ from ralph.errors import RalphError
 from ralph.plan import progress
 from ralph.plan.progress import Progress
 from ralph.plan.prompt import Prompt, Value, available_modes, template_folders
-from ralph.run.verdict import Stop
+from ralph.run.stop_rules import Stop
 from ralph.settings import denied, sources
 from ralph.settings.options import Invocation
 from ralph.settings.table import GivenSetting, Settings, agent_variable_name
@@ -35,7 +35,7 @@ class PreparedStart:
     name: str
     given: Sequence[GivenSetting]
     """All given settings except those of templates."""
-    said_mode: str
+    file_mode: str
     """The mode that the progress file named; empty if it named none."""
     imported: "ImportedTasks | None"
     """The tasks in a plan in JSON."""

@@ -8,8 +8,8 @@ from ralph.errors import RalphError
 from ralph.plan import tasks
 from ralph.plan.prompt import Value
 from ralph.plan.tasks import Task, edits
-from ralph.run.criteria import checks_of_tasks
-from ralph.run.verdict import Reason, Stop
+from ralph.run.acceptance import checks_of_tasks
+from ralph.run.stop_rules import Reason, Stop
 from ralph.settings.table import Settings
 from ralph.store.notes import UncommittedFiles
 from ralph.store.state import State

@@ -79,9 +79,9 @@ class TreeBefore(Note):
     task: str = ""
     is_strict: bool = False
     only: Sequence[Sequence[str]] = ()
-    places: Sequence[str] = ()
+    repository_paths: Sequence[str] = ()
     """The paths of the parts of the repository; empty without a repository."""
-    place: Place | None = None
+    head: Place | None = None
     """The branch and commit of HEAD, and unfinished operations."""
     compared: Mapping[str, str] = field(default_factory=dict)
     """What is only compared, never put back: its state by path."""

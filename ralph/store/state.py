@@ -106,8 +106,8 @@ class State:
         """The file to lock before editing the progress file."""
         return Path(self._make_folder("running"), "edit.lock")
 
-    def begin_iteration(self, run: str, mode: str, iteration: int, record: Path, before: bytes) -> None:
-        """Notes that an iteration is running: until `end_iteration`, a RALPH_DONE that it writes is unchecked.
+    def save_iteration_note(self, run: str, mode: str, iteration: int, record: Path, before: bytes) -> None:
+        """Notes that an iteration is running: until `remove_iteration_note`, a RALPH_DONE that it writes is unchecked.
 
         The note includes the text of the progress file, since a death during a save in place leaves the file empty.
         """
@@ -127,7 +127,7 @@ class State:
             self._begun.text = text.decode(errors="surrogateescape")
             self.save_note(self._begun)
 
-    def end_iteration(self) -> None:
+    def remove_iteration_note(self) -> None:
         """Notes that the iteration's work was judged."""
         self._begun = None
         self.remove_note(UnjudgedIteration)

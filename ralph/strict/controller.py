@@ -13,14 +13,14 @@ from ralph.loop.iteration import run_agent_once
 from ralph.plan import progress, tasks
 from ralph.plan.tasks import Note, Task, edits
 from ralph.plan.tasks.mending import restore_own_sections
-from ralph.run import criteria, evidence, tasklist
-from ralph.run.claims import check_done_claim, run_verify
+from ralph.run import acceptance, evidence, tasklist
+from ralph.run.acceptance import Check, CheckResult
+from ralph.run.claims import check_done, run_verify
 from ralph.run.context import Run
 from ralph.run.controllers import Controller
-from ralph.run.criteria import CheckResult, Criterion
 from ralph.run.judge import Iteration
-from ralph.run.verdict import Reason, Stop
-from ralph.strict.final_words import Finding, commit_message, read_claim, requested_mode
+from ralph.run.stop_rules import Reason, Stop
+from ralph.strict.final_words import Finding, commit_message, read_final_words, requested_mode
 from ralph.strict.guard import Guard
 from ralph.strict.review_diff import diff_since_review, save_reviewed_files
 from ralph.strict.roles import roles_of
@@ -50,7 +50,7 @@ class StrictController(Controller):
     def tidy_task_list(self) -> None:
         """Gives each task an id, ticks those whose subtasks are all done, and leaves none in progress."""
         if self._role:
-            self._run.enter_mode("build")
+            self._run.use_mode("build")
             self._role = ""
         self._file.edit(edits.with_tidy_list)
 
@@ -70,7 +70,7 @@ class StrictController(Controller):
         run.update_iteration(task=task.id)
         if self._roles:
             self._role = self._roles.role_of_task(task)
-            run.enter_mode(self._role, as_role=True)
+            run.use_mode(self._role, as_role=True)
         notes = self._run_checks_before(task) if self._demands_proof and not task.note_values("begun") else []
         self._edit_list(lambda text: edits.with_task_begun(text, task.id, notes))
         values = tasklist.prompt_values(self._current_task, self._token, run.state)
@@ -90,11 +90,11 @@ class StrictController(Controller):
 
     def _run_checks_before(self, task: Task) -> list[Note]:
         """Runs the checks of a task before its first attempt. Returns notes: those that pass already prove nothing."""
-        run, checks = self._run, criteria.checks_of_tasks(task.chain)
+        run, checks = self._run, acceptance.checks_of_tasks(task.chain)
         runs_programs = any("command" in one.fields for one in checks)
         if runs_programs:  # an agent may have written them
             self._edit_list(lambda text: text)
-            self._guard.begin_watch()
+            self._guard.remember_tree()
         found = evidence.run_checks_before(run, checks, self._lacked_by_commit)
         if runs_programs:
             self._guard.undo_changes_by_checks("before a task is begun")
@@ -118,8 +118,8 @@ class StrictController(Controller):
         run = self._run
         outcome = iteration.turn.outcome
         goes_on = outcome is Outcome.CONTEXT_FULL and not iteration.failed and run.settings.on_failure == "keep"
-        if iteration.again or iteration.ended or outcome is Outcome.FAILED or goes_on:
-            iteration = self._set_task_aside(iteration)
+        if iteration.is_repeated or iteration.ended or outcome is Outcome.FAILED or goes_on:
+            iteration = self._put_task_down(iteration)
         else:
             iteration = self._judge_attempt(iteration)
         if (mode := requested_mode(iteration.turn.final_words, self._token)) in run.settings.then:
@@ -132,7 +132,7 @@ class StrictController(Controller):
             iteration = replace(iteration, ended=Stop(Reason.TAMPERED, why))
         run.changes.disturbed = False  # the guard compares by itself, and faster
         if iteration.passed and not run.is_attempt and not run.read_progress().open:
-            iteration = replace(iteration, refused=tuple(check_done_claim(run, is_verified=True)))
+            iteration = replace(iteration, refused=tuple(check_done(run, is_verified=True)))
         elif iteration.ended is None and self._is_task_ticked(run.settings.task):
             iteration = replace(iteration, ended=Stop(Reason.ONCE))  # even if a limit is reached with it
         return replace(iteration, after=run.read_progress(), commits=self._guard.committed)
@@ -144,9 +144,9 @@ class StrictController(Controller):
         roles = self._roles
         found = self._run_gates(iteration)
         self._guard.undo_changes_by_checks("while a task is checked")
-        if found == Finding() and not self._guard.blocked and (locked := self._guard.wait_for_index()):
-            return self._set_task_aside(replace(iteration, failed=locked))
-        if found == Finding() and not self._guard.blocked:
+        if found.is_pass and not self._guard.blocked and (locked := self._guard.wait_for_index()):
+            return self._put_task_down(replace(iteration, failed=locked))
+        if found.is_pass and not self._guard.blocked:
             if roles and (role := roles.next_role(self._role)):
                 if role == roles.last_writer:
                     save_reviewed_files(run, task.id, tasklist.touched_files(run.state, task.id))
@@ -155,11 +155,11 @@ class StrictController(Controller):
                 found = Finding(failed=why, red=True)
         stop = run.stop_if_interrupted()
         if self._guard.blocked or (found.failed and stop):
-            return self._set_task_aside(replace(iteration, ended=stop))
-        if found == Finding():
+            return self._put_task_down(replace(iteration, ended=stop))
+        if found.is_pass:
             return replace(iteration, moved=True, passed=True)
         if found.unproved and not self._current_task.note_values("claimed"):
-            return self._record_claim(iteration, found.unproved)
+            return self._record_unproved(iteration, found.unproved)
         self._restore_if_asked()
         return self._record_failure(iteration, found)
 
@@ -189,15 +189,15 @@ class StrictController(Controller):
         turn = iteration.turn
         if iteration.failed:
             return Finding(failed=iteration.failed)
-        if outside := iteration.watched.outside:
+        if outside := iteration.findings.outside:
             return Finding(failed=f"{join_names(outside)} changed, which is not allowed here: put back")
         if turn.outcome is not Outcome.OK:
             return Finding(failed=turn.why)
-        claim = read_claim(turn.final_words, turn.proposal or {}, token=self._token, task_id=task.id)
+        claim = read_final_words(turn.final_words, turn.proposal or {}, token=self._token, task_id=task.id)
         claim = Finding() if claim.rejected and self._is_dismissed(claim.failed) else claim
-        if claim != Finding() or (roles and self._role not in (roles.last_writer, roles.fix)):
+        if not claim.is_pass or (roles and self._role not in (roles.last_writer, roles.fix)):
             return claim
-        checks = criteria.checks_of_tasks(task.chain)
+        checks = acceptance.checks_of_tasks(task.chain)
         for ended in self._run_checks(checks):
             if ended is None:
                 return Finding(failed="a signal came while it was checked")
@@ -213,7 +213,7 @@ class StrictController(Controller):
             self._run.console.complain(f"{self._task.id}: ignored, since it was dismissed: {join_names(named)}")
         return settled
 
-    def _require_proof(self, iteration: Iteration, checks: Sequence[Criterion]) -> Finding:
+    def _require_proof(self, iteration: Iteration, checks: Sequence[Check]) -> Finding:
         """Requires evidence that the attempt made the checks green, or two agents' word if nothing can prove it."""
         now = self._current_task
         has_changes = bool(self._guard.changed_files(now.id)) or iteration.before.size != iteration.after.size
@@ -231,10 +231,12 @@ class StrictController(Controller):
     def _lacked_by_commit(self, path: Path, holds: bytes) -> str:
         return self._guard.lacked_by_commit(self._task.id, path, holds)
 
-    def _run_checks(self, wanted: Sequence[Criterion]) -> Iterator[CheckResult | None]:
+    def _run_checks(self, wanted: Sequence[Check]) -> Iterator[CheckResult | None]:
         """Runs these checks and then verify; yields each result, or None if a signal came."""
         run = self._run
-        for one in () if run.start.rehearsal else criteria.join_browser_actions(wanted):  # no fake agent can meet them
+        if run.start.rehearsal:  # no fake agent can meet them
+            wanted = ()
+        for one in acceptance.join_browser_actions(wanted):
             ended = evidence.run_check(run, one, self._lacked_by_commit)
             if ended and (ended.failed or not one.fields):
                 run.screen.remark(f"ralph: {ended.why or ended.what}")
@@ -248,7 +250,7 @@ class StrictController(Controller):
         before = self._file.text
         ids, proof = [one.id for one in task.chain], self._without_proof
         self._edit_list(lambda text: edits.with_task_done(text, *ids, note="note" if proof else "", why=proof))
-        self._guard.update_plan()
+        self._guard.write_statuses_to_plan()
         message = commit_message(task.id, task.text, iteration.turn.final_words, self._role)
         failed = self._guard.commit_task(task.id, message)
         self._guard.undo_changes_by_checks("while a task is committed")
@@ -258,7 +260,7 @@ class StrictController(Controller):
             save_reviewed_files(self._run, task.id, ())
         return failed
 
-    def _record_claim(self, iteration: Iteration, why: str) -> Iteration:
+    def _record_unproved(self, iteration: Iteration, why: str) -> Iteration:
         """Records a first claim that nothing proves. It does not fail the attempt: another agent has to confirm it."""
         run, task = self._run, self._task
         changed = join_names(self._guard.changed_files(task.id), 10) or "nothing"
@@ -278,13 +280,13 @@ class StrictController(Controller):
         if not self._demands_proof:
             return {}
         self._edit_list(edits.with_tidy_list)
-        self._guard.begin_watch()
+        self._guard.remember_tree()
         broken = evidence.recheck(self._run, self._file.text, partial(self._guard.lacked_by_commit, ""))
         self._guard.undo_changes_by_checks("while all is checked again")
         self._edit_list(lambda text: edits.with_tasks_reopened(text, broken or {}))
         return broken
 
-    def _set_task_aside(self, iteration: Iteration) -> Iteration:
+    def _put_task_down(self, iteration: Iteration) -> Iteration:
         if iteration.ended is None:
             self._restore_if_asked()
         self._edit_list(edits.with_none_in_progress)
@@ -293,7 +295,7 @@ class StrictController(Controller):
     def _restore_if_asked(self) -> None:
         """Discards the changes of the attempt if --on-failure says restore."""
         if self._run.settings.on_failure == "restore":
-            self._guard.restore_files(self._task.id)
+            self._guard.discard_attempt(self._task.id)
 
     def _mark_task(self, mark: str, note: str = "", why: str = "") -> None:
         self._edit_list(lambda text: edits.with_mark(text, mark, self._task.id, note=note, why=why))

@@ -40,8 +40,13 @@ class Finding:
     rejected: bool = False
     """Whether it failed because a reviewer rejected it."""
 
+    @property
+    def is_pass(self) -> bool:
+        """Whether nothing speaks against the attempt."""
+        return self == Finding()
 
-def read_claim(message: str, call: Mapping[str, Any], *, token: str, task_id: str) -> Finding:
+
+def read_final_words(message: str, call: Mapping[str, Any], *, token: str, task_id: str) -> Finding:
     """Returns what the agent's final words, or its last call of one of ralph's tools, claim about this task.
 
     A signal counts if it is alone on its line, or at the very end of the last line; not in code, in a quotation or

@@ -25,7 +25,7 @@ from ralph.run.judge import TurnFindings
 from ralph.store.notes import TreeAtEnd, TreeBefore, UncommittedFiles
 from ralph.strict import compared
 from ralph.strict.shadow import Shadow
-from ralph.strict.watch import (
+from ralph.strict.tree_notes import (
     INDEX_AT_LOOK,
     INDEX_COPY,
     changed_since_end,
@@ -39,7 +39,7 @@ _MOST_NEW_FILES = 1000
 """New files moved away at once; more may be the user's, who then decides."""
 _HOOKS_S = 900.0
 """Seconds that a commit may take, since some projects' hooks run all their tests."""
-_LOCKED_S, _LOOK_S = 60.0, 0.2
+_LOCKED_S, _POLL_S = 60.0, 0.2
 """Seconds to wait for another git that holds the index, and between two checks of that."""
 _MOST_NAMED = 10
 _GOVERNS = "which decides how ralph works"
@@ -73,12 +73,12 @@ class Guard:
     own_progress = b""
     """The text of the progress file that ralph vouches for; empty while the task list is not ralph's own."""
 
-    def __init__(self, run: Run, watch: TreeBefore | None = None) -> None:
+    def __init__(self, run: Run, before: TreeBefore | None = None) -> None:
         self._run, self._state, self._plan = run, run.state, run.start.plan
         self._complain = run.console.complain
-        self._watch = watch or TreeBefore()
+        self._before = before or TreeBefore()
         """The state at the beginning of the running iteration, or of the one in which ralph died."""
-        self._repository = load_repository_before(watch) if watch else Repository.find_around(run.top)
+        self._repository = load_repository_before(before) if before else Repository.find_around(run.top)
         self._root = root = self._repository.root if self._repository else run.top
         self._has_jj = (root / ".jj").exists() and shutil.which("jj")
         protected = set[str]()  # files that decide how ralph works: put back under --strict
@@ -109,29 +109,29 @@ class Guard:
             self._repository.check_can_commit()
 
     @contextlib.contextmanager
-    def watching(self) -> Iterator[TurnFindings]:
+    def around_turn(self) -> Iterator[TurnFindings]:
         """Surrounds a turn of the agent; afterwards puts back, and reports, what the agent may not change."""
-        watched = TurnFindings()
-        self.begin_watch()
+        findings = TurnFindings()
+        self.remember_tree()
         self.committed = Commits()
-        yield watched
+        yield findings
         if not self.why_no_git_may_run():
             self._run.command_runner.remove_orphaned_locks("the agent")
         if self.own_progress:
-            watched.tampered = mend_progress_file(self._run, self.own_progress, "while an agent works")
-        self._put_right(watched)
-        watched.blocked = self.blocked
+            findings.tampered = put_progress_back(self._run, self.own_progress, "while an agent works")
+        self._settle_turn(findings)
+        findings.blocked = self.blocked
 
     def why_no_git_may_run(self) -> str:
         """Returns why the run has to end before git runs here again; empty if it need not."""
         settings = self._run.git_settings
-        if not self.blocked and (self._watch.compared or settings.serious):
+        if not self.blocked and (self._before.compared or settings.serious):
             now = self._snapshot_outside()
             serious, remark = compared.compare_snapshots(
-                self._root, self._watch.compared or now, now, self._state.keep_copy
+                self._root, self._before.compared or now, now, self._state.keep_copy
             )
             self.blocked = tampering_reason([*settings.serious, *serious])
-            self._watch.compared = now
+            self._before.compared = now
             for one in filter(None, (settings.harmless, remark)):
                 self._complain(f"{one}; it stays", once=one)
         return self.blocked
@@ -139,14 +139,14 @@ class Guard:
     @_disk_errors_end_the_run()
     def undo_changes_by_checks(self, when: str) -> None:
         """Puts back what checks and hooks changed, since the agent may have written them."""
-        mend_progress_file(self._run, self.own_progress, when)
+        put_progress_back(self._run, self.own_progress, when)
         if not self.why_no_git_may_run():
             self._put_head_back()
-            if self._watch.only or self._shadow.is_protected_touched():
+            if self._before.only or self._shadow.is_protected_touched():
                 self._put_files_back()
 
     @_disk_errors_end_the_run()
-    def restore_files(self, task: str) -> None:
+    def discard_attempt(self, task: str) -> None:
         """Puts all files back as they were before the iteration, and keeps a copy of how they are now."""
         if self.blocked:
             return
@@ -167,7 +167,7 @@ class Guard:
         run.console.set_activity("waiting for another git", _LOCKED_S)
         deadline = time.monotonic() + _LOCKED_S
         while repository.is_locked() and time.monotonic() < deadline and not signals.interrupted():
-            signals.wait(_LOOK_S)
+            signals.wait(_POLL_S)
         return f"{repository.git_dir}/index.lock: another git still holds the index" if repository.is_locked() else ""
 
     @_disk_errors_end_the_run()
@@ -192,20 +192,20 @@ class Guard:
         if failed:
             self._put_head_back()
             return failed
-        if self._repository and self._watch.place:
-            self._watch.place = self._repository.save_head_and_index()
+        if self._repository and self._before.head:
+            self._before.head = self._repository.save_head_and_index()
         self._note_uncommitted(task, ())
         return ""
 
-    def update_plan(self) -> None:
+    def write_statuses_to_plan(self) -> None:
         """Writes the statuses into a list of requirements, and makes that the version to put back."""
-        run, watch, shadow = self._run, self._watch, self._shadow
+        run, before, shadow = self._run, self._before, self._shadow
         if run.start.asked.in_place:
-            run.update_plan()
+            run.write_statuses_to_plan()
             if self._plan.is_relative_to(self._root):
                 shadow.update_snapshot([str(self._plan.relative_to(self._root))])
-            watch.compared, watch.snapshot = self._snapshot_outside(), shadow.snapshot
-            self._state.save_note(watch)
+            before.compared, before.snapshot = self._snapshot_outside(), shadow.snapshot
+            self._state.save_note(before)
 
     @cached_property
     def _own_tracked_files(self) -> set[str]:
@@ -238,7 +238,7 @@ class Guard:
 
     def resume_snapshot(self) -> bool:
         """Loads the snapshot of an iteration in which ralph died. Returns whether it is still intact."""
-        shadow = resume_shadow(self._watch)
+        shadow = resume_shadow(self._before)
         self._shadow = shadow or self._shadow
         return shadow is not None
 
@@ -249,11 +249,11 @@ class Guard:
         What changed after the supervisor's note stays as the user's. Without that note everything counts as the
         iteration's, and a copy is kept. Returns in words what was put back of what decides how ralph works.
         """
-        watched = TurnFindings()
-        if not look and self._watch.is_settled:
+        findings = TurnFindings()
+        if not look and self._before.is_settled:
             return ()
         if not look:
-            look = record_tree_now(self._watch, self._shadow, self._state)
+            look = record_tree_now(self._before, self._shadow, self._state)
             if names := [name for name in look.changes if not name.endswith("/")]:
                 kept = self._repository.keep_files(names) if self._repository else ""
                 what = "nobody saw how the iteration ended in which ralph died, so all that changed counts as its own"
@@ -262,9 +262,9 @@ class Guard:
                 where = self._state.keep_copy("index", staged)
                 self._complain(f"so does what is staged: git's index as it is now is kept in {where}")
         self._changed_by_user = changed_since_end(look, self._shadow)
-        self._put_right(watched, look)
+        self._settle_turn(findings, look)
         self._changed_by_user = ()
-        return watched.tampered
+        return findings.tampered
 
     def changed_files(self, task: str) -> Sequence[str]:
         """Returns the files that attempts at this task changed and that are in no commit."""
@@ -277,27 +277,27 @@ class Guard:
     def commit_ticked_leftovers(self, done: Collection[str]) -> dict[str, str]:
         """Commits what a killed run had ticked and not committed. Returns why it could not, by task."""
         failed = dict[str, str]()
-        self._watch.place = None  # the user decides where HEAD is now
+        self._before.head = None  # the user decides where HEAD is now
         for task in [task for task, names in self._uncommitted.items() if names and task in done]:
             if why := self.commit_task(task, f"{task}: done before ralph was killed\n\nRalph-Task: {task}\n"):
                 failed[task] = why
         return failed
 
     @_disk_errors_end_the_run()
-    def begin_watch(self) -> None:
+    def remember_tree(self) -> None:
         """Records the current state, so that this run, or the next one if this one is killed, can put it back."""
         run, settings, shadow = self._run, self._run.settings, self._shadow
         repository = self._repository
         self.blocked = ""
         shadow.begin()
         self._submodules = repository.checked_out_submodules() if repository else {}
-        self._watch = TreeBefore(
+        self._before = TreeBefore(
             record=run.current.transcript.name if run.current.transcript else "",
             task=run.current.task,
             is_strict=settings.strict and not settings.once,
             only=settings.only,
-            places=repository.places if repository else (),
-            place=repository.save_head_and_index() if repository else None,
+            repository_paths=repository.paths if repository else (),
+            head=repository.save_head_and_index() if repository else None,
             compared={},
             root=str(self._root),
             folder=str(shadow.folder),
@@ -305,51 +305,51 @@ class Guard:
             protected=shadow.protected,
             snapshot=shadow.snapshot,
         )
-        self._watch.compared = self._snapshot_outside()
-        self._state.save_note(self._watch)
+        self._before.compared = self._snapshot_outside()
+        self._state.save_note(self._before)
 
     def _snapshot_outside(self) -> dict[str, str]:
         """The state of what is only compared: git's hooks and links; under --strict also files outside the tree."""
-        outside = self._outside if self._watch.is_strict else []
+        outside = self._outside if self._before.is_strict else []
         return compared.snapshot_outside(self._repository, outside, self._plan)
 
     @_disk_errors_end_the_run()
-    def _put_right(self, watched: TurnFindings, look: TreeAtEnd | None = None) -> None:
+    def _settle_turn(self, findings: TurnFindings, look: TreeAtEnd | None = None) -> None:
         """Puts back what the agent may not change, HEAD first; assigns its other changes to its task.
 
         Without --strict the agent may commit, and HEAD is put back only if a commit has a forbidden file: the allowed
         rest of those commits becomes a single one.
         """
-        repository, watch = self._repository, self._watch
-        if watch.is_strict:
+        repository, before = self._repository, self._before
+        if before.is_strict:
             self._put_head_back(look)
         changed, undone = self._put_files_back()
         changed += tuple(name for name in self._moved_submodules() if name not in changed)
-        watched.tampered += tuple(f"{name} was changed" for name in undone[_GOVERNS])
-        watched.outside = tuple(undone[_NOT_ALLOWED])
-        if watch.is_strict:
-            watched.changed = changed
+        findings.tampered += tuple(f"{name} was changed" for name in undone[_GOVERNS])
+        findings.outside = tuple(undone[_NOT_ALLOWED])
+        if before.is_strict:
+            findings.changed = changed
             if look:  # also what the user changed since, and did not remove
                 both = [
                     name for name in self._shadow.changes() if name in self._changed_by_user and name in look.changes
                 ]
                 changed += tuple(name for name in both if os.path.lexists(self._root / name))
-            self._changed_earlier = self._uncommitted.get(watch.task, ())
-            self._note_uncommitted(watch.task, {*self._changed_earlier, *changed})
-        elif repository and (watched.outside or self._has_forbidden_commits()) and (moved := self._put_head_back(look)):
-            message = repository.output_of("log", "-1", "--format=%B", moved)
+            self._changed_earlier = self._uncommitted.get(before.task, ())
+            self._note_uncommitted(before.task, {*self._changed_earlier, *changed})
+        elif repository and (findings.outside or self._has_forbidden_commits()) and (ref := self._put_head_back(look)):
+            message = repository.output_of("log", "-1", "--format=%B", ref)
             _, failed, _ = repository.commit_files(changed, message, self._run_git_with_hooks)
             if failed:
                 self._complain(f"what may stay of the agent's commits stays uncommitted: {failed}")
-        watch.is_settled = True
-        self._state.save_note(watch)
+        before.is_settled = True
+        self._state.save_note(before)
 
     def _has_forbidden_commits(self) -> bool:
         """Whether a commit of this iteration holds a file that --only does not allow."""
-        repository, place = self._repository, self._watch.place
-        if self.blocked or not repository or not place or repository.read_head()[1] == place[1]:
+        repository, head = self._repository, self._before.head
+        if self.blocked or not repository or not head or repository.read_head()[1] == head[1]:
             return False
-        since = [f"^{place[1]}"] if place[1] else []
+        since = [f"^{head[1]}"] if head[1] else []
         names = repository.list_names("log", "-z", "-m", "--format=", "--name-only", "--no-renames", "HEAD", *since)
         return any(self._why_not(name.lstrip("\n")) for name in names if name.strip("\n"))
 
@@ -365,14 +365,14 @@ class Guard:
 
         What the user moved or staged after an iteration in which ralph died stays.
         """
-        repository, place = self._repository, self._watch.place
-        if not repository or not place or self.blocked:
+        repository, head = self._repository, self._before.head
+        if not repository or not head or self.blocked:
             return None
         moved = None
         try:
             if not look or [*look.head] == [*repository.read_head()]:
-                moved = repository.put_head_back(place, self._state.free_kept_path)
-            elif [*look.head] != [*place[:2]]:
+                moved = repository.put_head_back(head, self._state.free_kept_path)
+            elif [*look.head] != [*head[:2]]:
                 what = "HEAD was moved in the iteration in which ralph died, and by somebody since: it stays"
                 self._complain(what)
         except RalphError as error:
@@ -409,8 +409,8 @@ class Guard:
         undone, shadow = defaultdict[str, list[str]](list), self._shadow
         hidden = dict[str, bool]()
         for _ in range(9):
-            hidden |= dict.fromkeys(shadow.newly_ignored_files() if self._watch.only else (), False)
-            rights = dict.fromkeys(shadow.files_with_changed_modes() if self._watch.only else (), True)
+            hidden |= dict.fromkeys(shadow.newly_ignored_files() if self._before.only else (), False)
+            rights = dict.fromkeys(shadow.files_with_changed_modes() if self._before.only else (), True)
             there = {name: False for name in hidden if os.path.lexists(self._root / name)}
             found = (shadow.changes() | there | rights).items()
             changes = {name: was_there for name, was_there in found if name not in self._changed_by_user}
@@ -429,17 +429,17 @@ class Guard:
 
     def _why_not(self, name: str) -> str:
         """Returns why this file may not change; empty if it may. In a plan in words only the settings may not."""
-        path, watch = self._root / name, self._watch
-        if watch.is_strict and {name, *map(str, Path(name).parents)}.intersection(watch.protected):
+        path, before = self._root / name, self._before
+        if before.is_strict and {name, *map(str, Path(name).parents)}.intersection(before.protected):
             if os.path.realpath(path) != str(self._plan) or not path.is_file():
                 return _GOVERNS
             content = self._shadow.run("cat-file", "blob", f":{name}")
             if compared.plan_settings_text(content, path) != compared.plan_settings_text(path.read_bytes(), path):
                 return _GOVERNS
-        if not watch.only:
+        if not before.only:
             return ""
         within = os.path.relpath(path, self._run.top) + "/" * name.endswith("/")
-        if not within.startswith("../") and matches_patterns(within, watch.only):
+        if not within.startswith("../") and matches_patterns(within, before.only):
             return ""
         return _NOT_ALLOWED
 
@@ -462,7 +462,7 @@ class Guard:
         self._state.save_note(UncommittedFiles(names=self._uncommitted))
 
 
-def mend_progress_file(run: Run, before: bytes, when: str) -> tuple[str, ...]:
+def put_progress_back(run: Run, before: bytes, when: str) -> tuple[str, ...]:
     """Puts ralph's own parts of the progress file back to `before`. Returns in words what had been changed."""
     run.read_progress()
     left, name = run.file.text, run.file.path.name

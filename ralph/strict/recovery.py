@@ -14,15 +14,15 @@ from ralph.plan.tasks import edits
 from ralph.plan.tasks.mending import restore_own_sections
 from ralph.process.lock import Lock
 from ralph.process.programs import end_marked_processes
-from ralph.run.claims import refuse_claim
+from ralph.run.claims import refuse_done
 from ralph.run.context import Run
 from ralph.run.judge import why_not_done
 from ralph.screen.view import View
 from ralph.store import journal
 from ralph.store.notes import TreeBefore, UncommittedFiles, UnjudgedIteration
 from ralph.store.state import State
-from ralph.strict.guard import Guard, mend_progress_file
-from ralph.strict.watch import load_tree_at_end, load_tree_before, resume_shadow
+from ralph.strict.guard import Guard, put_progress_back
+from ralph.strict.tree_notes import load_tree_at_end, load_tree_before, resume_shadow
 from ralph.words import timestamp
 
 
@@ -53,7 +53,7 @@ def recover(run: Run, held_lock: Lock) -> None:
         run.write_down_put_back(death.iteration)
         if guard:
             commit_ticked_tasks(run, guard)  # or the tick is taken back
-        take_back_claim(run)  # which was never checked
+        refuse_unchecked_done(run)  # which was never checked
     except RalphError as error:
         if error.exit_code == 4:
             run.file.edit(progress.with_blocked_line, error.message)
@@ -102,36 +102,36 @@ def put_list_back(run: Run, before: TreeBefore | None, death: UnjudgedIteration)
         look = load_tree_at_end(run.state, before) if before else None
         left = os.fsencode(look.progress) if look else run.read_progress() and run.file.text
         if restore_own_sections(death.own_progress_text, left).text != left:  # else its content is the user's
-            mend_progress_file(run, death.own_progress_text, "also after ralph was killed")
+            put_progress_back(run, death.own_progress_text, "also after ralph was killed")
     elif run.start.is_strict_build and death.own_progress_text:  # it worked on no task, or ralph had put it down
         undo_ticks(run, death.mode, death.own_progress_text)
 
 
-def take_back_claim(run: Run) -> None:
+def refuse_unchecked_done(run: Run) -> None:
     """Has an unchecked RALPH_DONE verified, or refuses it if nothing can verify it."""
     if run.read_progress().done:
         open_ones = why_not_done(run.file.last)
         if run.settings.verify and not open_ones:
             run.file.edit(progress.without_lines, "Verified")
         else:
-            refuse_claim(run, open_ones or ["ralph was ended before it could check it"])
+            refuse_done(run, open_ones or ["ralph was ended before it could check it"])
 
 
 def put_plan_back(state: State, plan: Path) -> bool:
     """Puts the plan back if the iteration in which ralph died removed it. Returns whether it did."""
-    watch = load_tree_before(state)
-    shadow = resume_shadow(watch) if watch and watch.is_strict else None
-    look = load_tree_at_end(state, watch) if watch else None
-    if not watch or not shadow:
+    before = load_tree_before(state)
+    shadow = resume_shadow(before) if before and before.is_strict else None
+    look = load_tree_at_end(state, before) if before else None
+    if not before or not shadow:
         return False
-    name = os.path.relpath(os.path.realpath(plan.parent) + f"/{plan.name}", watch.root)
+    name = os.path.relpath(os.path.realpath(plan.parent) + f"/{plan.name}", before.root)
     if name not in shadow.changes() or (look and name not in look.changes):
         return False
     shadow.put_back([name], {name: True}, state.free_kept_path)
     return True
 
 
-def put_files_back(run: Run, guard: Guard, watch: TreeBefore, death: UnjudgedIteration) -> None:
+def put_files_back(run: Run, guard: Guard, before: TreeBefore, death: UnjudgedIteration) -> None:
     """Puts the tree and the repository back; other changes of the iteration are assigned to its task."""
     is_known = guard.resume_snapshot()
     if why := guard.why_no_git_may_run():
@@ -139,9 +139,9 @@ def put_files_back(run: Run, guard: Guard, watch: TreeBefore, death: UnjudgedIte
         raise RalphError(why, 4)
     run.changes.begin()
     ticked = [one.id for one in tasks.read_tasks(death.own_progress_text) if one.id and one.done]  # as ralph vouches
-    if not is_known or watch.task in ticked:  # it had passed, and ralph died during the commit
+    if not is_known or before.task in ticked:  # it had passed, and ralph died during the commit
         return
-    put_back = guard.undo_after_death(load_tree_at_end(run.state, watch))
+    put_back = guard.undo_after_death(load_tree_at_end(run.state, before))
     run.write_down_put_back(death.iteration)
     if put_back:
         what = f"{'; '.join(put_back)} in the iteration in which ralph died, and is put back"

@@ -27,7 +27,7 @@ from ralph.git import changes
 from ralph.plan import progress
 from ralph.process import lock, signals
 from ralph.process.programs import MARK, call_program, run_in_front
-from ralph.run.verdict import Reason
+from ralph.run.stop_rules import Reason
 from ralph.screen.text import is_foreground
 from ralph.settings.options import Invocation
 from ralph.store import journal

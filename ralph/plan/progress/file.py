@@ -35,7 +35,7 @@ class ProgressFile:
         self._home = os.path.realpath(path)
         """The real path of the file, with links resolved."""
 
-    def restore_after_death(self, death: UnjudgedIteration | None) -> None:
+    def recall_text_before_death(self, death: UnjudgedIteration | None) -> None:
         """After a death, takes over the last text that ralph vouched for, so that `read` can restore a lost file."""
         if death:
             self.text, self.last, self._home = (

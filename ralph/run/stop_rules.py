@@ -14,7 +14,7 @@ _NOTHING_USD = 1e-6
 """Less than this counts as nothing, since sums of prices are not exact."""
 _RED_AT_MOST = 3
 """Attempts in a row that may fail only because of a verify command that was red before the first."""
-_MEND = "fix it, then run ralph again (from cron, first delete RALPH_BLOCKED in {})"
+_FIX_AND_RERUN = "fix it, then run ralph again (from cron, first delete RALPH_BLOCKED in {})"
 
 
 class Reason(Enum):
@@ -23,7 +23,7 @@ class Reason(Enum):
     DONE = 0, "done"
     ONCE = 0, "finished"
     """A mode of one iteration, such as plan, is over."""
-    FAILURES = 1, "failed", _MEND
+    FAILURES = 1, "failed", _FIX_AND_RERUN
     TROUBLE = 1, "trouble outside"
     """It lasted for hours, and the user cannot fix it in the project."""
     HOPELESS = 1, "cannot continue"
@@ -40,9 +40,9 @@ class Reason(Enum):
     """Under --strict: work remains, and no task can be begun."""
     QUEUED = 4, "waits for you", "commit, stash or remove them, then run it again"
     """Finished tasks cannot be merged."""
-    TAMPERED = 4, "tampered with", _MEND
-    STALLED = 4, "no progress", _MEND
-    REFUSED = 4, "done refused", _MEND
+    TAMPERED = 4, "tampered with", _FIX_AND_RERUN
+    STALLED = 4, "no progress", _FIX_AND_RERUN
+    REFUSED = 4, "done refused", _FIX_AND_RERUN
     INTERRUPTED = 128, "interrupted", "run it again; to change course, write under ## Messages or use ralph PLAN talk"
     """The exit code is this plus the signal's number."""
 
@@ -67,7 +67,7 @@ class Stop(NamedTuple):
     @property
     def opens_breaker(self) -> bool:
         """Whether the circuit breaker trips: ralph writes RALPH_BLOCKED, so that no later run repeats the failures."""
-        return self.reason.move is _MEND
+        return self.reason.move is _FIX_AND_RERUN
 
 
 @dataclass(kw_only=True)
@@ -95,7 +95,7 @@ class Tally:
     """Whether something has changed since the first iteration of the plan."""
     red_start: str = ""
     """How the verify command ended before anything was built; empty once it has been green."""
-    reds: int = 0
+    red_failures: int = 0
     """Failures in a row that have no other reason."""
     unrecorded_wait_s: float = 0.0
     """Seconds waited since the last iteration was recorded."""
@@ -140,7 +140,7 @@ def needs_final_check(now: Progress, settings: Settings) -> bool:
 
 def _breaker_tripped(tally: Tally, settings: Settings) -> Stop | None:
     stop = _failure_limit_reached(tally, settings)
-    if tally.reds and (stop or tally.reds >= _RED_AT_MOST):
+    if tally.red_failures and (stop or tally.red_failures >= _RED_AT_MOST):
         how = one_line(tally.red_start, WRONG)
         why = f"verify was red before the first task ({how}) and no attempt has made it green"
         return Stop(Reason.STALLED, why)

@@ -41,9 +41,9 @@ def resume_shadow(before: TreeBefore) -> Shadow | None:
 
 def load_repository_before(before: TreeBefore) -> Repository | None:
     """Returns the project's repository where it was then, or None."""
-    if not before.places:
+    if not before.repository_paths:
         return None
-    repository = Repository(before.places)
+    repository = Repository(before.repository_paths)
     repository.index_copy = Path(before.folder) / INDEX_COPY
     return repository
 
@@ -67,25 +67,25 @@ def record_tree_after_death(state: State) -> None:
 
     Only once: a run that dies while it recovers from an earlier death has changed nothing to judge.
     """
-    watch = load_tree_before(state)
-    shadow = resume_shadow(watch) if watch else None
-    if watch and shadow and not load_tree_at_end(state, watch):
-        state.save_note(record_tree_now(watch, shadow, state))
+    before = load_tree_before(state)
+    shadow = resume_shadow(before) if before else None
+    if before and shadow and not load_tree_at_end(state, before):
+        state.save_note(record_tree_now(before, shadow, state))
 
 
-def record_tree_now(watch: TreeBefore, shadow: Shadow, state: State) -> TreeAtEnd:
+def record_tree_now(before: TreeBefore, shadow: Shadow, state: State) -> TreeAtEnd:
     """Returns the current state, as the note of the end of an iteration."""
     death = state.unjudged_iteration()
-    repository = load_repository_before(watch)
-    changes = shadow.changes() | dict.fromkeys(shadow.newly_ignored_files() if watch.only else (), False)
-    shutil.copyfile(f"{watch.folder}/index", f"{watch.folder}/{_AT_DEATH}")
+    repository = load_repository_before(before)
+    changes = shadow.changes() | dict.fromkeys(shadow.newly_ignored_files() if before.only else (), False)
+    shutil.copyfile(f"{before.folder}/index", f"{before.folder}/{_AT_DEATH}")
     later = shadow.compare_with_index(_AT_DEATH)
-    later.snapshot = watch.snapshot
+    later.snapshot = before.snapshot
     if repository:
-        repository.copy_index(Path(watch.folder) / INDEX_AT_LOOK)
+        repository.copy_index(Path(before.folder) / INDEX_AT_LOOK)
     later.update_snapshot(changes)
     return TreeAtEnd(
-        record=watch.record,
+        record=before.record,
         changes=changes,
         head=repository.read_head() if repository else (),
         progress=text_of(Path(death.progress_path)) if death else "",

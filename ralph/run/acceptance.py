@@ -64,7 +64,7 @@ class CheckResult(NamedTuple):
         return "\n".join([self.failed, *lines[-_LINES:]]) if self.failed else ""
 
 
-class Criterion(NamedTuple):
+class Check(NamedTuple):
     """An acceptance check."""
 
     text: str
@@ -80,7 +80,7 @@ class Criterion(NamedTuple):
         return "action" not in self.fields and self.fields.get("method", "GET").upper() in ("GET", "HEAD")
 
 
-def parse_criterion(text: str) -> Criterion:
+def parse_check(text: str) -> Check:
     """Parses the check on this line; its `fields` are empty if it fits no pattern.
 
     `Run `cmd` - exits with code N`, `File `path` exists`, `File `path` contains `text``, `METHOD /url returns STATUS`,
@@ -96,18 +96,18 @@ def parse_criterion(text: str) -> Criterion:
         if "action" in fields:  # what follows the dash is for people, and is not checked
             words = shlex.split(fields["action"])
             fields |= {"command": shlex.join(["agent-browser", *words]), "wanted": "0"}
-        return Criterion(text, fields)
-    return Criterion(text)
+        return Check(text, fields)
+    return Check(text)
 
 
-def checks_of_tasks(listed: Iterable[Task]) -> list[Criterion]:
+def checks_of_tasks(listed: Iterable[Task]) -> list[Check]:
     """Returns the checks of these tasks, including those that no machine can run."""
-    return [parse_criterion(line) for task in listed for line in task.note_values("verify")]
+    return [parse_check(line) for task in listed for line in task.note_values("verify")]
 
 
-def join_browser_actions(criteria: Iterable[Criterion]) -> list[Criterion]:
+def join_browser_actions(criteria: Iterable[Check]) -> list[Check]:
     """Joins browser actions in a row into one check: else a click would not find the page that was opened before."""
-    found: list[Criterion] = []
+    found: list[Check] = []
     for one in criteria:
         if found and "action" in found[-1].fields and "action" in one.fields:
             command = f"{found[-1].fields['command']} && {one.fields['command']}"
@@ -117,8 +117,8 @@ def join_browser_actions(criteria: Iterable[Criterion]) -> list[Criterion]:
     return found
 
 
-def check_criterion(
-    criterion: Criterion,
+def evaluate_check(
+    criterion: Check,
     *,
     base_url: str,
     run: Callable[[str], CheckResult | None],

@@ -9,7 +9,7 @@ from http_server import Answer, Server
 from ralph_driver import executable
 
 from ralph.process.programs import call_program
-from ralph.run.criteria import CheckResult, Criterion, check_criterion, join_browser_actions, parse_criterion
+from ralph.run.acceptance import Check, CheckResult, evaluate_check, join_browser_actions, parse_check
 
 
 @pytest.fixture(autouse=True)
@@ -25,8 +25,8 @@ def shell(command: str) -> CheckResult:
     return CheckResult(done.code, f"exited with {done.code}", done.stdout.decode())
 
 
-def checked(one: str | Criterion, base_url: str = "") -> CheckResult:
-    came = check_criterion(parse_criterion(one) if isinstance(one, str) else one, base_url=base_url, run=shell)
+def checked(one: str | Check, base_url: str = "") -> CheckResult:
+    came = evaluate_check(parse_check(one) if isinstance(one, str) else one, base_url=base_url, run=shell)
     assert came
     assert "\n" not in came.what
     return came
@@ -50,12 +50,11 @@ LINES = {
 
 
 def test_a_line_is_read_as_people_write_it() -> None:
-    assert {line: parse_criterion(line).fields for line in LINES} == LINES
+    assert {line: parse_check(line).fields for line in LINES} == LINES
     assert (
-        parse_criterion('agent-browser: click "Save - all" - a - b').fields["command"]
-        == "agent-browser click 'Save - all'"
+        parse_check('agent-browser: click "Save - all" - a - b').fields["command"] == "agent-browser click 'Save - all'"
     )
-    assert parse_criterion("agent-browser: fill '#a' '' — it's done").fields["command"] == "agent-browser fill '#a' ''"
+    assert parse_check("agent-browser: fill '#a' '' — it's done").fields["command"] == "agent-browser fill '#a' ''"
     assert checked("The  code is clean") == CheckResult(0, "not machine-checked, nobody looked: The code is clean")
 
 
@@ -63,10 +62,10 @@ def test_a_command_ends_as_it_should() -> None:
     assert checked("Run `exit 3` - exits with code 3") == CheckResult(0, "Run `exit 3` exited with 3")
     what = "Run `echo so; exit 1` exited with 1, and should have exited with 0"
     assert checked("Run `echo so; exit 1` - exits with code 0") == CheckResult(1, what, "so\n")
-    endless, late = parse_criterion("Run `a` - exits with code 0"), CheckResult(None, "had not ended after 2s")
-    came = check_criterion(endless, base_url="", run=lambda _: late)
+    endless, late = parse_check("Run `a` - exits with code 0"), CheckResult(None, "had not ended after 2s")
+    came = evaluate_check(endless, base_url="", run=lambda _: late)
     assert came == CheckResult(1, "Run `a` had not ended after 2s, and should have exited with 0")
-    assert check_criterion(endless, base_url="", run=lambda _: None) is None, "a signal is no answer"
+    assert evaluate_check(endless, base_url="", run=lambda _: None) is None, "a signal is no answer"
 
 
 OUT = "leads out of the project; write it"
@@ -120,9 +119,9 @@ def test_actions_in_a_row_share_a_browser_and_end_at_the_first_that_fails(
     script = executable(tmp_path / "bin" / "agent-browser", logs)
     monkeypatch.setenv("PATH", f"{script.parent}:{os.environ['PATH']}")
     said = ("open /login - shows it", 'click "Sign in; $(touch x) & go"', "click Broken - well", "click Next")
-    actions = [parse_criterion(f"agent-browser: {one}") for one in said]
-    together = join_browser_actions([*actions, parse_criterion("File `x` exists"), actions[0]])
-    assert together[1:] == [parse_criterion("File `x` exists"), actions[0]]
+    actions = [parse_check(f"agent-browser: {one}") for one in said]
+    together = join_browser_actions([*actions, parse_check("File `x` exists"), actions[0]])
+    assert together[1:] == [parse_check("File `x` exists"), actions[0]]
     came = checked(together[0])
     assert "agent-browser click Broken && agent-browser click Next` exited with 1" in came.failed
     assert (tmp_path / "log").read_text() == "open|/login|click|Sign in; $(touch x) & go|click|Broken|"
