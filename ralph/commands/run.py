@@ -107,13 +107,15 @@ def _progress_path(name: str, given: Sequence[GivenSetting]) -> Path:
 def _is_plan_restored(asked: Invocation) -> bool:
     """Puts the plan back if an iteration in which ralph died removed it; returns whether it did."""
     plan = Path(asked.plan)
-    if not asked.plan or asked.dry_run or os.path.lexists(plan) or lock.read_holder(lock.working_tree(Path.cwd())):
+    if not asked.plan or asked.dry_run or os.path.lexists(plan):
         return False
     from ralph.strict.recovery import put_plan_back  # noqa: PLC0415 - 60 ms, after a death alone
 
     name = files.plan_name(plan)
     with contextlib.suppress(OSError):  # the current folder may be gone
-        if put_plan_back(State(name, _progress_path(name, sources.collect_settings(plan, asked.given))), plan):
+        is_running = lock.read_holder(lock.working_tree(Path.cwd()))
+        state = State(name, _progress_path(name, sources.collect_settings(plan, asked.given)))
+        if not is_running and put_plan_back(state, plan):
             print(
                 without_control_codes(f"ralph: {plan} was removed in the iteration in which ralph died: put back"),
                 file=sys.stderr,
