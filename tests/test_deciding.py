@@ -34,6 +34,9 @@ def iteration(before: str = A, after: str = A, turn: Turn = OK, *changed: str) -
     return Iteration(before=says(before), after=says(after), turn=turn, commits=Commits(), changed=changed)
 
 
+RED_START = "no progress: verify was red before the first task"
+
+
 @pytest.mark.parametrize(
     ("text", "tally", "settings", "words"),
     [
@@ -50,13 +53,13 @@ def iteration(before: str = A, after: str = A, turn: Turn = OK, *changed: str) -
             "",
             {"red_failures": 3, "red_start": "exit 2"},
             {},
-            "no progress: verify was red before the first task (exit 2)",
+            f"{RED_START} (exit 2)",
         ),
         (
             "",
             {"red_failures": 1, "red_start": "x", "stalls": 5},
             {},
-            "no progress: verify was red before the first task (x)",
+            f"{RED_START} (x)",
         ),
         ("", {"red_failures": 2, "red_start": "x"}, {}, ""),
         ("RALPH_DONE; - [ ] a", {}, {"strict": True}, ""),
