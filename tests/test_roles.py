@@ -106,7 +106,7 @@ def test_an_agent_asks_for_a_mode_that_its_template_names(project: Project, agen
     run = built(project)
     assert project.iterations("mode", "success") == [("build", True), ("validate", True), ("build", True)]
     assert agent.prompts[1].strip() == "Look."
-    assert "the wish for the mode deploy is ignored" in run.stderr
+    assert "the request for the mode deploy is ignored" in run.stderr
     assert "Mode:" not in project.progress_text
 
 

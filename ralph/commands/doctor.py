@@ -57,9 +57,8 @@ class _Doctor:
 
     def check_settings(self) -> Iterator[_Check]:
         """Lists what is set, and where, and what limits a run. Raises RalphError with all that is wrong."""
-        self.settings = settings = sources.collect_settings_of_mode(
-            Path(self.asked.plan), self.asked.given, self.asked.mode
-        )
+        asked = self.asked
+        self.settings = settings = sources.collect_settings_of_mode(Path(asked.plan), asked.given, asked.mode)
         self.agents = agent.choose_agents(settings, self.asked.agent_arguments)
         for setting in ON_COMMAND_LINE:
             if one := settings.given.get(setting.field):
@@ -175,9 +174,8 @@ class _Doctor:
         line = f"\ncd {shlex.quote(str(Path.cwd()))} && {shlex.join(words)}".replace("%", r"\%")  # % ends a command
         message = "this line of a crontab gives a run all that it finds here"
         if lost := sorted(name for name in os.environ if name.startswith("RALPH_")):
-            yield warning(
-                f"{message}, except {join_names(lost)}", f"write that into {sources.home_settings_path()}{line}"
-            )
+            fix = f"write that into {sources.home_settings_path()}{line}"
+            yield warning(f"{message}, except {join_names(lost)}", fix)
         else:
             yield ok(message, line)
 

@@ -68,9 +68,8 @@ def _journaled(state: State, tool: Callable[..., Answer]) -> Callable[..., Any]:
             if begun := state.unjudged_iteration():  # or still at work
                 about |= {"run": begun.run, "mode": begun.mode, "iteration": begun.iteration}
             with contextlib.suppress(OSError):  # a full disk is reported where it matters
-                journal.append_line(
-                    state.journal, journal.journal_line(journal.TOOL, time.time(), message=wrong, **about)
-                )
+                line = journal.journal_line(journal.TOOL, time.time(), message=wrong, **about)
+                journal.append_line(state.journal, line)
 
     return call
 

@@ -116,10 +116,8 @@ def _is_plan_restored(asked: Invocation) -> bool:
         is_running = lock.read_holder(lock.working_tree(Path.cwd()))
         state = State(name, _progress_path(name, sources.collect_settings(plan, asked.given)))
         if not is_running and put_plan_back(state, plan):
-            print(
-                without_control_codes(f"ralph: {plan} was removed in the iteration in which ralph died: put back"),
-                file=sys.stderr,
-            )
+            message = f"ralph: {plan} was removed in the iteration in which ralph died: put back"
+            print(without_control_codes(message), file=sys.stderr)
             return True
     return False
 

@@ -17,19 +17,16 @@ def make_controller(run: Run) -> Controller:
 
     tree_guard = guard.Guard(run)
     commits = settings.strict and settings.auto_commit
-    if (
-        commits and (start.is_strict_build or start.asked.mode == "all") and not run.current.transcript
-    ):  # not again in the middle of a run
+    will_build = start.is_strict_build or start.asked.mode == "all"
+    if commits and will_build and not run.current.transcript:  # not again in the middle of a run
         tree_guard.check_can_commit()
     if start.is_strict_build and run.supervisors:
         from ralph.parallel.coordinator import ParallelController  # noqa: PLC0415 - 20 ms that only --jobs pays
 
         return ParallelController(run, tree_guard.wait_for_index)
-    return (
-        controller.StrictController(run, tree_guard)
-        if start.is_strict_build
-        else PlainController(run, tree_guard if settings.only else None)
-    )
+    if start.is_strict_build:
+        return controller.StrictController(run, tree_guard)
+    return PlainController(run, tree_guard if settings.only else None)
 
 
 def recover(run: Run, held_lock: Lock) -> None:

@@ -52,9 +52,8 @@ def run_git(
     pinned = ("-c", "core.fsmonitor=false", "-c", "safe.bareRepository=explicit")
     argv = [_git_program(), "--no-optional-locks", *pinned, "-C", str(cwd or "."), *arguments]
     try:
-        return call_program(
-            argv, timeout_s=timeout_s, env={**env, "LC_ALL": "C", "GIT_NO_LAZY_FETCH": "1"}, stdin=stdin
-        )
+        env = {**env, "LC_ALL": "C", "GIT_NO_LAZY_FETCH": "1"}
+        return call_program(argv, timeout_s=timeout_s, env=env, stdin=stdin)
     except OSError as error:
         return Finished(code=127, stdout=b"", stderr=str(error).encode(errors="replace"))
 

@@ -129,10 +129,8 @@ class Repository(Git):
     def committed_files(self) -> Sequence[str]:
         """The files in the commit of HEAD."""
         if self._committed[0] != (now := self.read_head()[1]):
-            self._committed = (
-                now,
-                self.list_names("ls-tree", "-r", "-z", "--name-only", "--full-tree", "HEAD") if now else [],
-            )
+            asked = ["ls-tree", "-r", "-z", "--name-only", "--full-tree", "HEAD"]
+            self._committed = now, self.list_names(*asked) if now else []
         return self._committed[1]
 
     def read_head(self) -> tuple[str, str]:
@@ -142,9 +140,8 @@ class Repository(Git):
         found = text_of(self.common / branch).strip() if branch else message
         if _ID.fullmatch(found):
             return branch, found
-        return self.output_of("symbolic-ref", "--quiet", "HEAD"), self.output_of(
-            "rev-parse", "--verify", "--quiet", "HEAD"
-        )
+        branch = self.output_of("symbolic-ref", "--quiet", "HEAD")
+        return branch, self.output_of("rev-parse", "--verify", "--quiet", "HEAD")
 
     def read_branch(self, branch: str) -> str:
         """Returns the commit of a branch, mostly without running git; empty if the branch is gone."""

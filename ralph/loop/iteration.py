@@ -57,9 +57,8 @@ def run_agent_once(run: Run) -> Iteration:
     after = run.read_progress()
     if lost := messages.find_lost(run.file.text):
         after = run.file.edit(progress.with_section_lines, "Messages", lost)
-        run.console.complain(
-            f"put back under ## Messages what the agent's copy wrote over: {join_names([*map(os.fsdecode, lost)])}"
-        )
+        words = join_names([*map(os.fsdecode, lost)])
+        run.console.complain(f"put back under ## Messages what the agent's copy wrote over: {words}")
     commits = Commits()
     changed = findings.changed or ()
     if not findings.blocked:  # else git may not run any more
@@ -73,14 +72,7 @@ def run_agent_once(run: Run) -> Iteration:
             commits, changed = run.changes.take_changes()
     if turn.outcome is not Outcome.OK:
         turn.handover = run.view.summarize_cut_iteration(turn.why, changed)
-    return Iteration(
-        before=before,
-        after=after,
-        turn=turn,
-        commits=commits,
-        changed=changed,
-        findings=findings,
-    )
+    return Iteration(before=before, after=after, turn=turn, commits=commits, changed=changed, findings=findings)
 
 
 def _prepare_storage(run: Run) -> None:
@@ -287,9 +279,8 @@ def _wait_for_limit_or_trouble(run: Run, turn: Turn) -> Stop | None:
 
     Does not wait for a limit if another agent can work meanwhile.
     """
-    if (
-        _wait_is_pointless(run) or run.controller.last_attempt_began_at < run.tally.last_wait_ended_at
-    ):  # it met the limit that ralph has waited for since
+    is_old = run.controller.last_attempt_began_at < run.tally.last_wait_ended_at  # ralph has waited for its limit since
+    if is_old or _wait_is_pointless(run):
         return None
     now = run.pace.now()
     most_s = run.settings.max_time

@@ -113,9 +113,8 @@ def end_one_iteration_mode(run: Run, iteration: Iteration) -> Iteration:
     if stop and reason is Reason.ONCE_FAILED and goes_on and not ended_well:
         return replace(iteration, ended=None, failed=stop.why)  # it is repeated, up to max-failures
     if judges:
-        return (
-            replace(iteration, ended=_follow_validation(run, goes_on=goes_on)) if reason is Reason.ONCE else iteration
-        )
+        ended = _follow_validation(run, goes_on=goes_on) if reason is Reason.ONCE else stop
+        return replace(iteration, ended=ended)
     if reason in (Reason.ONCE, Reason.BLOCKED) and _is_mode_from_progress_file(run):
         run.file.edit(progress.with_mode, run.settings.next_mode or "build")
     return replace(iteration, ended=None) if reason is Reason.ONCE and goes_on else iteration

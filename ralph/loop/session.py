@@ -95,9 +95,8 @@ def _prepare_session(run: Run, held_lock: Lock, wiring: Wiring) -> None:
     file.read()
     file.check_writable()
     if start.imported and not file.last.tasks and not file.last.done:
-        run.console.complain(
-            f"{plural(len(start.imported.tasks), 'task')} taken from {start.imported.place} into the Task List"
-        )
+        count = plural(len(start.imported.tasks), "task")
+        run.console.complain(f"{count} taken from {start.imported.place} into the Task List")
         file.edit(start.with_imported_tasks)
     for text in start.imported_tasks_missing_from(file.text):
         run.console.complain(text.message)

@@ -416,9 +416,8 @@ class ParallelController(Controller):
                     shutil.move(result.transcript_file, attempt.transcript)
                 else:
                     attempt.transcript.write_bytes(encode_text(result.transcript))
-        run.live.iteration = CurrentIteration(
-            number=attempt.number, task=attempt.task.id, transcript=attempt.transcript
-        )
+        task, number = attempt.task.id, attempt.number
+        run.live.iteration = CurrentIteration(number=number, task=task, transcript=attempt.transcript)
 
     def _iteration(self, turn: Turn) -> Iteration:
         before, findings = self._file.last, TurnFindings(blocked=self._run.git_settings.block_reason)
@@ -479,9 +478,8 @@ class ParallelController(Controller):
         """Writes down that the task has failed once more."""
         task, most = self.last.task, self._settings.max_tries
         self._file.edit(edits.with_failure, task.id, why, most)
-        return replace(
-            iteration, failed=f"{task.id}, attempt {task.tries + 1}: {why}", may_retry=task.has_attempts_left(most)
-        )
+        failed = f"{task.id}, attempt {task.tries + 1}: {why}"
+        return replace(iteration, failed=failed, may_retry=task.has_attempts_left(most))
 
     def _merge(self, iteration: Iteration, entry: QueuedTask) -> Iteration:
         """Moves the branch to the commit and ticks the task; otherwise it stays queued, maybe until the next run."""
@@ -507,9 +505,8 @@ class ParallelController(Controller):
                 return replace(iteration, moved=True, is_queued=True)
         self._leave_queue(entry)
         made = parse_records(entry.checked.records)[-1]
-        return self._tick(
-            iteration, Commits(count=made.commits, added=made.added, removed=made.removed, head=commit, base=tip)
-        )
+        commits = Commits(count=made.commits, added=made.added, removed=made.removed, head=commit, base=tip)
+        return self._tick(iteration, commits)
 
     def _leave_queue(self, entry: QueuedTask) -> None:
         self.queue.entries.remove(entry)

@@ -105,9 +105,8 @@ class DaskExecutor(LocalExecutor):
         except ImportError as error:
             raise RalphError("--executor needs Dask", fix="pip install distributed") from error
         try:
-            self._client = distributed.Client(
-                address.replace("dask:", "tcp:"), timeout=_CONNECT_S, set_as_default=False
-            )
+            place = address.replace("dask:", "tcp:")
+            self._client = distributed.Client(place, timeout=_CONNECT_S, set_as_default=False)
         except (OSError, ValueError) as error:
             raise RalphError(f"no cluster answers at {address}: {error}", 1) from error
         for program in (agent.command[0] for agent in run.pool.agents):

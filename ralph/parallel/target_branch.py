@@ -69,9 +69,8 @@ class TargetBranch:
         """
         if (base, commit) not in self._stacked:
             before = self._make_commit(f"{commit}^")
-            tree, names = self._repository.merge_trees(
-                self._make_commit(base, before), self._make_commit(commit, before)
-            )
+            both = self._make_commit(base, before), self._make_commit(commit, before)
+            tree, names = self._repository.merge_trees(*both)
             self._stacked[base, commit] = self._make_commit(tree, base) if tree else "", names
         return self._stacked[base, commit]
 

@@ -215,9 +215,8 @@ class Run:
         if now.unclosed:
             self.console.complain(f"{name}: a code fence in it is never closed; read as text", once="fence")
         if now.size > LARGE_BYTES:
-            self.console.complain(
-                f"{name} has {now.size // 1000} kB, and every iteration pays for reading it", once="size"
-            )
+            what = f"{name} has {now.size // 1000} kB, and every iteration pays for reading it"
+            self.console.complain(what, once="size")
         return now
 
     def write_statuses_to_plan(self) -> None:

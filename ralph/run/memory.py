@@ -59,9 +59,8 @@ def record_mode_results(state: State, before: str, now: str, text: bytes) -> Non
     """Records what the mode `before` left: the files that it changed, and the decisions under Notes."""
     found = journal.read(state.journal)
     began = max((at for at, one in enumerate(found) if one.event == "mode"), default=0)
-    changed = dict.fromkeys(
-        name for row in journal.iterations_in(found[began:]) for name in row.files.split("\n") if name
-    )
+    rows = journal.iterations_in(found[began:])
+    changed = dict.fromkeys(name for row in rows for name in row.files.split("\n") if name)
     start, end = progress.section_range(text, "Notes")
     notes = text[start:end].decode(errors="replace").splitlines()
     decided = [shorten(line.strip(" -*"), 300) for line in notes if _DECIDED.search(line)]

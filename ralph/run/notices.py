@@ -145,11 +145,8 @@ def status_line(run: Run, edge: int) -> str:
     if run.console.activity:
         doing, began, seconds = run.console.activity
         took_s = run.pace.uptime_s() - began
-        clock = (
-            f" · {format_duration(took_s)}"
-            if seconds is None
-            else f" · {format_duration(max(0.0, seconds - took_s))} left"
-        )
+        left = "" if seconds is None else f" · {format_duration(max(0.0, seconds - took_s))} left"
+        clock = left or f" · {format_duration(took_s)}"
     if progress.parse(files.read_or_empty(run.file.path)).stop:  # the run itself reads it after the iteration
         clock += " · then RALPH_STOP"
     figures = []

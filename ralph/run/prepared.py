@@ -76,9 +76,8 @@ class PreparedStart:
     def with_own_agents(self) -> list["PreparedStart"]:
         """Returns a copy for each mode that has an agent of its own."""
         modes = available_modes(template_folders(self.settings.prompts))
-        return [
-            self.in_mode(mode) for mode in modes if agent_variable_name(mode) in {one.variable for one in self.given}
-        ]
+        named = {one.variable for one in self.given}
+        return [self.in_mode(mode) for mode in modes if agent_variable_name(mode) in named]
 
     @property
     def own_files(self) -> list[Path]:

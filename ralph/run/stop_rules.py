@@ -151,10 +151,8 @@ def _failure_limit_reached(tally: Tally, settings: Settings) -> Stop | None:
     if _reached(tally.failures, settings.max_failures):
         return Stop(Reason.FAILURES, f"{_count_in_a_row(tally.failures, 'iteration', ' failed')}: {tally.last_failure}")
     if _reached(tally.refusals, settings.max_failures):
-        return Stop(
-            Reason.REFUSED,
-            f"done was claimed {_count_in_a_row(tally.refusals, 'time')} and does not hold: {tally.last_failure}",
-        )
+        times = _count_in_a_row(tally.refusals, "time")
+        return Stop(Reason.REFUSED, f"done was claimed {times} and does not hold: {tally.last_failure}")
     if _reached(tally.stalls, settings.max_stalls):
         what = _count_in_a_row(tally.stalls, "iteration", " changed nothing")
         return Stop(Reason.STALLED, f"{what}: no task ticked or added, no file but the progress file")

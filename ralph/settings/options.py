@@ -105,11 +105,9 @@ def parse_invocation(message: dict[str, Any], rest: Sequence[str], pace: "Pace |
     for setting in ON_COMMAND_LINE:
         text = message.pop(setting.field)
         if setting.metavar == OF_MODES:
-            named = [one.partition("=") for one in text]
-            given += [
-                GivenSetting(agent_variable_name(mode), agent, Source.COMMAND_LINE, "--agent-for")
-                for mode, _, agent in named
-            ]
+            for of_mode, _, agent in [one.partition("=") for one in text]:
+                variable = agent_variable_name(of_mode)
+                given.append(GivenSetting(variable, agent, Source.COMMAND_LINE, "--agent-for"))
             continue
         if setting.many:  # here each pattern is a single word, blanks included
             text = " ".join(map(shlex.quote, text) if setting.metavar == "GLOB" else text) or None

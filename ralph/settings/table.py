@@ -84,26 +84,24 @@ class Setting(NamedTuple):
         return f"{AGENT_OF}<MODE>" if self.metavar == OF_MODES else f"RALPH_{self.field.upper()}"
 
 
-def _setting(
-    metavar: str, meaning: str, default: str = "", parse: Any = values.some, needs: str = "", **more: Any
-) -> Any:
+def _row(metavar: str, meaning: str, default: str = "", parse: Any = values.some, needs: str = "", **more: Any) -> Any:
     """Returns a row of the table, as Any, so that a field can be declared with the type of its value."""
     return Setting(metavar, meaning + f" (with --{needs})" * bool(needs), default, parse, needs=needs, **more)
 
 
 def _word(words: str, meaning: str, default: str = "", **more: Any) -> Any:
     """Returns a row whose value is one of these words, which are separated by bars."""
-    return _setting(words, meaning, default, values.parse_one_of(words), **more)
+    return _row(words, meaning, default, values.parse_one_of(words), **more)
 
 
-_flag = partial(_setting, "", parse=values.truth)
-_command = partial(_setting, "COMMAND", parse=values.parse_words, sources=PRIVATE)
-_count = partial(_setting, "N", parse=or_unlimited(values.count))
-_list = partial(_setting, "NAMES", parse=values.names, many=True)
-_path = partial(_setting, parse=values.path, sources=_BEFORE_TEMPLATE)
-_time = partial(_setting, "TIME", parse=or_unlimited(values.bound))
-_url = partial(_setting, "URL", parse=values.address)
-_usd = partial(_setting, "USD", default="unlimited", parse=or_unlimited(values.usd))
+_flag = partial(_row, "", parse=values.truth)
+_command = partial(_row, "COMMAND", parse=values.parse_words, sources=PRIVATE)
+_count = partial(_row, "N", parse=or_unlimited(values.count))
+_list = partial(_row, "NAMES", parse=values.names, many=True)
+_path = partial(_row, parse=values.path, sources=_BEFORE_TEMPLATE)
+_time = partial(_row, "TIME", parse=or_unlimited(values.bound))
+_url = partial(_row, "URL", parse=values.address)
+_usd = partial(_row, "USD", default="unlimited", parse=or_unlimited(values.usd))
 
 
 class Settings:
@@ -121,22 +119,22 @@ class Settings:
         "failed iterations, tasks given up or refused claims in a row before ralph gives up; off = never", "3"
     )
     max_stalls: int | None = _count("iterations in a row that change nothing before ralph gives up; off = never", "5")
-    delay: float = _setting("TIME", "pause between iterations", "2s", values.duration)
+    delay: float = _row("TIME", "pause between iterations", "2s", values.duration)
     idle_timeout: float | None = _time("silence after which ralph kills the agent", "30m")
     iteration_timeout: float | None = _time("time that one iteration may take", "off")
-    max_context: float | None = _setting(
+    max_context: float | None = _row(
         "PERCENT",
         "part of the model's context after which an iteration starts fresh",
         "off",
         or_unlimited(values.percent),
     )
     wait: bool = _flag("wait for the end of a reached usage limit, or stop with exit 3", "true")
-    verify: str | None = _setting(
+    verify: str | None = _row(
         "COMMAND", "shell command that must pass before RALPH_DONE counts; strict: before each task does"
     )
     verify_timeout: float | None = _time("time that the verify command may take", "30m")
     strict: bool = _flag("ralph picks each task, checks it, ticks it and commits it; the agent only proposes", "false")
-    task: str | None = _setting("ID", "work on this task alone", sources=PRIVATE, needs="strict")
+    task: str | None = _row("ID", "work on this task alone", sources=PRIVATE, needs="strict")
     max_tries: int | None = _count(
         "failed attempts at a task before it is marked [!]; off = never", "3", needs="strict"
     )
@@ -149,7 +147,7 @@ class Settings:
     criteria: str = _word(
         "lenient|strict", "strict refuses tasks whose verify: lines no machine can check", "lenient", needs="strict"
     )
-    evidence: bool = _setting(
+    evidence: bool = _row(
         "on|off",
         "run checks before a task's first attempt, and all again before done",
         "on",
@@ -157,24 +155,24 @@ class Settings:
         needs="strict",
     )
     base_url: str | None = _url("where `GET /path returns 200` is asked", needs="strict")
-    jobs: int = _setting(
+    jobs: int = _row(
         "N", "tasks tried at the same time, each in a clone", "1", values.count, alias="max-agents", needs="strict"
     )
-    setup: str | None = _setting("COMMAND", "shell command that makes a clone ready, such as 'npm ci'", needs="jobs")
+    setup: str | None = _row("COMMAND", "shell command that makes a clone ready, such as 'npm ci'", needs="jobs")
     setup_copy: tuple[str, ...] = _list(
         "ignored files that a clone needs, such as .env; may be repeated", parse=values.parse_words, needs="jobs"
     )
     allow_dirty: bool = _flag("begin though tracked files have changes that are not committed", "false", needs="jobs")
     keep_clones: bool = _flag("leave the clones there, for looking", "false", needs="jobs")
     runner: tuple[str, ...] | None = _command("a command in front of each attempt, such as 'srun -N1'", needs="jobs")
-    landing_window: int | None = _setting(
+    landing_window: int | None = _row(
         "N",
         "finished tasks checked at the same time before they are merged; 1, or 4 with --executor or --runner",
         parse=values.count,
         needs="jobs",
     )
     executor: str | None = _url("a Dask cluster for the attempts, dask://HOST:8786", sources=PRIVATE, needs="jobs")
-    only: tuple[tuple[str, ...], ...] = _setting(
+    only: tuple[tuple[str, ...], ...] = _row(
         "GLOB",
         "files that an iteration may change, such as 'tests/**'; may be repeated; none = only the progress file",
         parse=values.as_group(values.parse_patterns),
@@ -191,7 +189,7 @@ class Settings:
     roles: tuple[str, ...] = _list(
         "modes that each task passes in turn, such as test,build,review", sources=_BEFORE_TEMPLATE, needs="strict"
     )
-    max_rounds: int = _setting("N", "rounds of build and validate with `all` before it needs you", "3", values.count)
+    max_rounds: int = _row("N", "rounds of build and validate with `all` before it needs you", "3", values.count)
     validate_every: int | None = _count("ticks, or a heading's tasks, after which validate looks; 5 with all", "off")
     history: Path | None = _path("FILE", "a JSONL file to which each attempt is appended", parse=values.jsonl)
     notify_frequency: int | None = _count("a progress notice after iteration 1 and every N; off = none", "5")
@@ -200,18 +198,16 @@ class Settings:
     agent: tuple[str, ...] = _command(
         "claude, codex, gemini, opencode, or a command that reads a prompt; a,b = b while a is at its limit", "claude"
     )
-    agent_for: tuple[str, ...] = _setting(
+    agent_for: tuple[str, ...] = _row(
         OF_MODES, "the agent of a mode or role; may be repeated", many=True, sources=PRIVATE
     )
     wrap: tuple[str, ...] | None = _command("a command in front of the agent, of verify and of hooks, such as bwrap …")
     mcp: bool = _flag("give the agent the tools of `ralph mcp`", "false")
-    model: tuple[str, ...] | None = _setting(
-        "NAME", "the model; a,b = b where a failed", "", values.ladder, modes_own=True
-    )
+    model: tuple[str, ...] | None = _row("NAME", "the model; a,b = b where a failed", "", values.ladder, modes_own=True)
     effort: str | None = _word(
         "none|low|medium|high|xhigh|max", "how hard the agent thinks", alias="reasoning", modes_own=True
     )
-    max_turns: int | None = _setting("N", "turns of the agent in one iteration", parse=values.count)
+    max_turns: int | None = _row("N", "turns of the agent in one iteration", parse=values.count)
     prompts: Path | None = _path(
         "DIR", "a folder of PROMPT_<mode>.md files, looked in first", parse=values.parse_folder
     )

@@ -125,9 +125,8 @@ class StrictController(Controller):
         if (mode := requested_mode(iteration.turn.final_words, self._token)) in run.settings.then:
             self._edit_list(lambda text: progress.with_mode(text, mode))
         elif mode:
-            run.console.complain(
-                f"the wish for the mode {mode} is ignored: {run.start.template} names it not in RALPH_THEN"
-            )
+            why = f"{run.start.template} does not name it in RALPH_THEN"
+            run.console.complain(f"the request for the mode {mode} is ignored: {why}")
         if iteration.ended is None and (why := self._guard.blocked):
             iteration = replace(iteration, ended=Stop(Reason.TAMPERED, why))
         run.changes.disturbed = False  # the guard compares by itself, and faster

@@ -75,9 +75,8 @@ def requested_mode(message: str, token: str) -> str:
 
 def _lines_outside_fences(message: str) -> list[str]:
     """The lines outside code fences, without blank lines at the end."""
-    return [
-        line.body.decode().strip() for line in read_lines_and_fences(message.strip().encode(errors="replace")).lines
-    ]
+    lines = read_lines_and_fences(message.strip().encode(errors="replace")).lines
+    return [line.body.decode().strip() for line in lines]
 
 
 def _claim(kind: str, about: Mapping[str, str], content: str, token: str, task_id: str) -> Finding:

@@ -127,9 +127,8 @@ class Guard:
         settings = self._run.git_settings
         if not self.blocked and (self._before.compared or settings.serious):
             now = self._snapshot_outside()
-            serious, remark = compared.compare_snapshots(
-                self._root, self._before.compared or now, now, self._state.keep_copy
-            )
+            was = self._before.compared or now
+            serious, remark = compared.compare_snapshots(self._root, was, now, self._state.keep_copy)
             self.blocked = tampering_reason([*settings.serious, *serious])
             self._before.compared = now
             for one in filter(None, (settings.harmless, remark)):
@@ -184,9 +183,8 @@ class Guard:
                 failed = jj_commit(self._root, names, message)
                 self.committed = Commits(count=int(not failed))
             elif self._repository:
-                self.committed, failed, left_out = self._repository.commit_files(
-                    names, message, self._run_git_with_hooks
-                )
+                done = self._repository.commit_files(names, message, self._run_git_with_hooks)
+                self.committed, failed, left_out = done
                 if left_out and not failed:
                     self._complain(f"{join_names(left_out)} changed, and no commit has that: git ignores it")
         if failed:
@@ -330,9 +328,7 @@ class Guard:
         if before.is_strict:
             findings.changed = changed
             if look:  # also what the user changed since, and did not remove
-                both = [
-                    name for name in self._shadow.changes() if name in self._changed_by_user and name in look.changes
-                ]
+                both = self._shadow.changes().keys() & self._changed_by_user & look.changes.keys()
                 changed += tuple(name for name in both if os.path.lexists(self._root / name))
             self._changed_earlier = self._uncommitted.get(before.task, ())
             self._note_uncommitted(before.task, {*self._changed_earlier, *changed})
@@ -399,9 +395,8 @@ class Guard:
             self._run.count_put_back(dict.fromkeys(names[:_MOST_NAMED], 0))
             self._complain(f"{join_names(names)} was changed, {why}: {where}")
         if within := [name for name in changes if name.endswith("/")]:
-            self._complain(
-                f"{join_names(within)} has a repository of its own: left alone, and not committed", once=within[0]
-            )
+            what = f"{join_names(within)} has a repository of its own: left alone, and not committed"
+            self._complain(what, once=within[0])
         return tuple(name for name in changes if name not in within), undone
 
     def _undo_changes(self, why_not: Callable[[str], str]) -> tuple[dict[str, bool], dict[str, list[str]]]:

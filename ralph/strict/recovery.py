@@ -75,9 +75,7 @@ def record_death(run: Run, death: UnjudgedIteration) -> None:
     if journal.is_iteration_recorded(found, death):
         return
     end = journal.find_run_end(found, death)
-    how = (
-        f"ended in iteration {death.iteration} ({end.message})" if end else f"was killed in iteration {death.iteration}"
-    )
+    how = f"{'ended' if end else 'was killed'} in iteration {death.iteration}" + (f" ({end.message})" if end else "")
     run.console.complain(f"the run before {how}; its record is {death.transcript}")
     message = end.message if end else "ralph was killed"
     view = View(lambda _line: None)
@@ -152,8 +150,7 @@ def commit_ticked_tasks(run: Run, guard: Guard) -> None:
     """Commits tasks that were ticked and not committed, or unticks them."""
     ticked = [one.id for one in tasks.read_tasks(run.file.text) if one.id and one.done]
     for task, why in guard.commit_ticked_leftovers(ticked).items():
-        run.console.complain(
-            f"{task} was ticked when ralph was killed, and cannot be committed: {': '.join(why.splitlines())}"
-        )
+        what = f"{task} was ticked when ralph was killed, and cannot be committed"
+        run.console.complain(f"{what}: {': '.join(why.splitlines())}")
         run.file.edit(edits.with_mark, " ", task, note="begun", why=timestamp())  # its checks pass because it was done
         run.file.edit(edits.with_failure, task, why, run.settings.max_tries)

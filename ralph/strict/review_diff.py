@@ -37,6 +37,5 @@ def diff_since_review(run: Run, task_id: str) -> str:
 def _read_tree_file(run: Run, name: str) -> str:
     """The content of a file in the tree; empty if it is gone, or a link leads elsewhere."""
     path = os.path.join(os.path.realpath(working_tree(run.top)), name)  # noqa: PTH118 - compared with a string
-    return (
-        files.read_or_empty(Path(path))[:_FILE_BYTES].decode(errors="replace") if os.path.realpath(path) == path else ""
-    )
+    data = files.read_or_empty(Path(path))[:_FILE_BYTES] if os.path.realpath(path) == path else b""
+    return data.decode(errors="replace")

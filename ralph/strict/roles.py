@@ -50,9 +50,7 @@ def roles_of(start: PreparedStart) -> Roles | None:
         return None
     writers = [name for name in order if () not in start.in_mode(name).settings.only]
     if not writers:
-        where = start.settings.given["roles"].where
-        raise RalphError(
-            f"{where}: none of the roles {join_names(names)} may change files", fix="have build among them"
-        )
+        what = f"{start.settings.given['roles'].where}: none of the roles {join_names(names)} may change files"
+        raise RalphError(what, fix="have build among them")
     mends = _FIX in names and start.settings.on_failure == "keep"
     return Roles(order, last_writer=writers[-1], fix=_FIX if mends else "")

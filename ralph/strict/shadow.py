@@ -137,18 +137,9 @@ class Shadow(Git):
 
     def newly_ignored_files(self) -> list[str]:
         """Returns the files that only this iteration's ignore rules hide from git, so that `changes` misses them."""
-        asked = (
-            "ls-files",
-            "-o",
-            "-i",
-            "--exclude-standard",
-            "--directory",
-            "-z",
-            "--",
-            ".",
-            *self._excluded_pathspecs(),
-        )
-        hidden = {name for name in self.list_names(*asked) if not name.startswith(".git/")}
+        asked = ["ls-files", "-o", "-i", "--exclude-standard", "--directory", "-z", "--", "."]
+        found_by_git = self.list_names(*asked, *self._excluded_pathspecs())
+        hidden = {name for name in found_by_git if not name.startswith(".git/")}
         found = list[str]()
         for name in hidden.difference(self._were_ignored(hidden)):
             below = [f"{folder}/{one}" for folder, _, names in os.walk(self.root / name) for one in names]

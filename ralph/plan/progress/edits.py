@@ -93,10 +93,8 @@ def without_blocked_line(text: bytes) -> bytes:
 
 def without_lines(text: bytes, word: str, begins: str = "") -> bytes:
     """The text without those of the word's lines in `Progress.words` whose value begins with `begins`."""
-    lines = parse(text).words.get(word, ())
-    return replace_ranges(
-        text, [(line.start, line.end, b"") for line in lines if text_after_colon(line).startswith(begins)]
-    )
+    lines = [line for line in parse(text).words.get(word, ()) if text_after_colon(line).startswith(begins)]
+    return replace_ranges(text, [(line.start, line.end, b"") for line in lines])
 
 
 def with_status_line(text: bytes, line: str) -> bytes:

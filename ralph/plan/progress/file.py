@@ -38,11 +38,8 @@ class ProgressFile:
     def recall_text_before_death(self, death: UnjudgedIteration | None) -> None:
         """After a death, takes over the last text that ralph vouched for, so that `read` can restore a lost file."""
         if death:
-            self.text, self.last, self._home = (
-                death.own_progress_text,
-                parse(death.own_progress_text),
-                death.progress_path,
-            )
+            self.text, self._home = death.own_progress_text, death.progress_path
+            self.last = parse(self.text)
 
     def exists(self) -> bool:
         """Whether the file exists, even if empty. Raises RalphError if something else is there, or a loop of links."""

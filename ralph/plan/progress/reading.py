@@ -224,9 +224,8 @@ def vanished_tasks(before: Progress, after: Progress) -> tuple[Task, ...]:
     A task with a longer text or other markup is still the same; the longest texts are matched first.
     """
     now = (*after.tasks, *(task for task in after.elsewhere if task.mark == "x"))
-    left = Counter(map(_normalized_text, now)) - Counter(
-        _normalized_text(task) for task in before.tasks if task.mark == "x"
-    )
+    ticked = [task for task in before.tasks if task.mark == "x"]
+    left = Counter(map(_normalized_text, now)) - Counter(map(_normalized_text, ticked))
     missing = []
     for task in sorted(before.open, key=lambda task: -len(_normalized_text(task))):
         gist = _normalized_text(task)

@@ -103,9 +103,8 @@ def _merge_sections(before: bytes, after: bytes, new: Sequence[Task], quote: byt
         if title not in ours and not title.startswith(_OURS):
             parts.append(quote.join(section.splitlines(keepends=True)))
     text = b"".join(part if part.endswith(b"\n") else part + b"\n" for part in parts)
-    return progress.with_section_lines(
-        text, "Proposed", [line.replace(b"- [x]", b"- [ ]", 1) for line in task_lines(new)]
-    )
+    proposed = [line.replace(b"- [x]", b"- [ ]", 1) for line in task_lines(new)]
+    return progress.with_section_lines(text, "Proposed", proposed)
 
 
 def _keep_stop_lines(text: bytes, after: bytes) -> bytes:
