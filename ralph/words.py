@@ -4,7 +4,7 @@ import re
 import time
 from collections.abc import Sequence
 
-WRONG = 200
+REASON_LENGTH = 200
 """The most characters of a reason within a longer line."""
 _COLOR_CODES = re.compile("\r|\x1b\\[[\\d;:]*[mK]")
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")

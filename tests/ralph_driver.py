@@ -45,8 +45,8 @@ class Other(Pace):
     def uptime_s(self):
         return first + self.elapsed(super().uptime_s() - first, how["running_s"])
 
-    def awake(self):
-        return super().awake() + how["awake_s"] * len(glob.glob(how["marks"] + "/mark-*"))
+    def awake_s(self):
+        return super().awake_s() + how["awake_s"] * len(glob.glob(how["marks"] + "/mark-*"))
 
     def sleep(self, seconds):
         super().sleep(0 if how["times"] else seconds / how["speed"])

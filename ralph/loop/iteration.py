@@ -119,11 +119,11 @@ def _run_agent(run: Run, transcript: Path, prompt: str, messages: NewMessages) -
     result_at = retries_at = math.inf
     cut = None
 
-    def hear(output: bytes, complaints: bytes) -> None:
+    def on_output(output: bytes, complaints: bytes) -> None:
         stream.read_output(output)
         stream.read_errors(complaints)
 
-    def over(silent_s: float, took_s: float, printed: int) -> bool:
+    def should_end(silent_s: float, took_s: float, printed: int) -> bool:
         nonlocal cut, result_at, retries_at
         messages.poll()
         works = not stream.has_result
@@ -151,7 +151,7 @@ def _run_agent(run: Run, transcript: Path, prompt: str, messages: NewMessages) -
     began = time.monotonic()
     job = Command(argv, run.env, output=transcript, prompt=Path(os.devnull) if agent.prompt else given)
     try:
-        ended = run.run_supervised(job, hear, over)
+        ended = run.run_supervised(job, on_output, should_end)
     finally:
         if settings.max_context is not None:
             drop_stream_events(transcript)

@@ -198,7 +198,7 @@ def _run_in_clone(
     _write_files(folder / "prompts", {name: (0o600, text) for name, text in job.templates.items()})
     if job.setup:
         setup = [*shlex.split(env.get("RALPH_WRAP", "")), "sh", "-c", job.setup]
-        done = call_program(setup, timeout_s=_SETUP_S, env=env, cwd=here, over=partial(_has_lost_worker, job))
+        done = call_program(setup, timeout_s=_SETUP_S, env=env, cwd=here, should_end=partial(_has_lost_worker, job))
         sys.stderr.buffer.write(done.stdout + done.stderr)
         if done.code:
             raise RalphError(f"the setup command exited with {done.code}; it has {format_duration(_SETUP_S)}")
@@ -213,7 +213,7 @@ def _run_in_clone(
         words += ["--", *job.agent_words] if job.agent_words else []
     code = 130
     with contextlib.suppress(KeyboardInterrupt):  # the result up to then is reported
-        code = call_in_front(partial(_run_ralph, ralph, words, env, here), over=partial(_has_lost_worker, job))
+        code = call_in_front(partial(_run_ralph, ralph, words, env, here), should_end=partial(_has_lost_worker, job))
     own = f"state/ralph/*-{path_digest(progress)}/journal.jsonl"  # the project's tests may run ralph, too
     lines = next(folder.glob(own), folder / "none")
     found = journal.read(lines)

@@ -60,14 +60,14 @@ class LocalExecutor:
         given = output.with_suffix(".job")
         given.write_text(json.dumps(asdict(job)))
 
-        def hear(_output: bytes, complaints: bytes) -> None:
+        def on_output(_output: bytes, complaints: bytes) -> None:
             for line in complaints.decode(errors="replace").splitlines():
                 if message := line.strip().removeprefix("ralph: "):
                     self.doing[job.task] = message
                     if run.screen.verbose:
                         run.screen.say_for_agent(f"{job.task}: {message}")
 
-        def over(_silent_s: float, _took_s: float, _printed: int) -> bool:
+        def should_end(_silent_s: float, _took_s: float, _printed: int) -> bool:
             return job.task in self._canceled or signals.interrupted() is not None
 
         argv = [*RALPH, "attempt"]
@@ -77,7 +77,7 @@ class LocalExecutor:
         env = {**os.environ, MARK: f"{run.env[MARK]}:{supervisor.mark}"}
         program = Program(argv, env, output, prompt=given)
         try:
-            ended = supervisor.run(program, hear, over, run.pace.awake)
+            ended = supervisor.run(program, on_output, should_end, run.pace.awake_s)
             self._free.put(supervisor)
             if ended.unstarted:
                 return AttemptResult(why=f"{argv[0]} cannot be started: {ended.unstarted}")
@@ -144,13 +144,15 @@ def on_worker(job: Mapping[str, Any]) -> AttemptResult:
     worker = import_module("distributed").get_worker()
     task = worker.state.tasks[worker.get_current_task()]
 
-    def over() -> bool:
+    def should_end() -> bool:
         return bool(task.state != "executing" or worker.status.name == "closing")
 
     reads, writes = os.pipe()  # a pipe that closes if the worker dies
     try:
         given = json.dumps({**job, "ends_with_worker": True}).encode()
-        done = call_program([*RALPH, "attempt"], timeout_s=_LONGEST_S, stdin=given, held=(reads,), over=over)
+        done = call_program(
+            [*RALPH, "attempt"], timeout_s=_LONGEST_S, stdin=given, inherited_fds=(reads,), should_end=should_end
+        )
     finally:
         os.close(reads)
         os.close(writes)

@@ -30,7 +30,7 @@ class Pace:
         """Seconds since some fixed moment, including the time that the machine was suspended; never jumps."""
         return time.clock_gettime(_RUNNING)
 
-    def awake(self) -> float:
+    def awake_s(self) -> float:
         """Seconds since some fixed moment, without the time that the machine was suspended."""
         return time.monotonic()
 

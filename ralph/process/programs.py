@@ -57,13 +57,13 @@ def call_program(  # noqa: PLR0913 - each applies to any program
     env: Mapping[str, str] = os.environ,
     cwd: str | Path = "",
     stdin: bytes = b"",
-    held: Sequence[int] = (),
-    over: Callable[[], bool] = lambda: False,
+    inherited_fds: Sequence[int] = (),
+    should_end: Callable[[], bool] = lambda: False,
 ) -> Finished:
-    """Runs a program of ralph's own (git, a notify script); kills its group at the timeout, or once `over()` is true.
+    """Runs a program of ralph's own (git, a notify script); kills its group at the timeout, or if it `should_end`.
 
-    The program inherits the descriptors `held` as 3 and up. Safe from any thread. No supervisor ends the program, and
-    what it leaves in the background is not waited for. After the user has asked twice to stop, starts nothing. Raises
+    The program inherits these descriptors as 3 and up. Safe from any thread. No supervisor ends the program, and what
+    it leaves in the background is not waited for. After the user has asked twice to stop, starts nothing. Raises
     OSError if the program cannot be started.
     """
     if signals.is_impatient():
@@ -72,11 +72,11 @@ def call_program(  # noqa: PLR0913 - each applies to any program
         given.write(stdin)
         given.seek(0)
         with _starting:
-            pid = spawn(argv, env, [given.fileno(), out.fileno(), err.fileno(), *held], cwd)
+            pid = spawn(argv, env, [given.fileno(), out.fileno(), err.fileno(), *inherited_fds], cwd)
             _running.add(pid)
         code = None
         try:
-            code = _wait_for_exit(pid, timeout_s, lambda: signals.is_impatient() or over())
+            code = _wait_for_exit(pid, timeout_s, lambda: signals.is_impatient() or should_end())
         finally:
             if code is None:
                 signals.send_signal(os.killpg, pid, signal.SIGKILL)
@@ -87,10 +87,10 @@ def call_program(  # noqa: PLR0913 - each applies to any program
         return Finished(-signal.SIGKILL if code is None else code, out.read(), err.read())
 
 
-def _wait_for_exit(pid: int, within_s: float, over: Callable[[], bool]) -> int | None:
-    """Returns the exit code of a child; None if it still runs after that time, or once `over()` is true."""
+def _wait_for_exit(pid: int, within_s: float, should_end: Callable[[], bool]) -> int | None:
+    """Returns the exit code of a child; None if it still runs after that time, or once `should_end()` is true."""
     deadline = time.monotonic() + within_s
-    while time.monotonic() < deadline and not over():
+    while time.monotonic() < deadline and not should_end():
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
             return os.waitstatus_to_exitcode(status)
@@ -122,8 +122,8 @@ def run_in_front(argv: Sequence[str], *, env: Mapping[str, str] = os.environ, cw
     return _wait_in_front(spawn(argv, env, cwd=cwd), lambda: False)
 
 
-def call_in_front(work: Callable[[], None], over: Callable[[], bool]) -> int:
-    """Like `run_in_front`, but calls a function in a fork; ends it once `over()` is true. Allows no other threads."""
+def call_in_front(work: Callable[[], None], should_end: Callable[[], bool]) -> int:
+    """Like `run_in_front`, but calls a function in a fork, and ends it if it `should_end`. Allows no other threads."""
     sys.stdout.flush()
     pid = os.fork()
     if not pid:
@@ -140,15 +140,15 @@ def call_in_front(work: Callable[[], None], over: Callable[[], bool]) -> int:
                 sys.stdout.flush()
                 sys.stderr.flush()
             os._exit(code)
-    return _wait_in_front(pid, over)
+    return _wait_in_front(pid, should_end)
 
 
-def _wait_in_front(pid: int, over: Callable[[], bool]) -> int:
+def _wait_in_front(pid: int, should_end: Callable[[], bool]) -> int:
     ended, passed = 0, None
     while not ended:
         with contextlib.suppress(KeyboardInterrupt):
             signals.wait(0.1)
-        if passed is None and (passed := signals.interrupted() or (signal.SIGTERM if over() else None)):
+        if passed is None and (passed := signals.interrupted() or (signal.SIGTERM if should_end() else None)):
             signals.send_signal(os.kill, pid, passed)
         ended, status = os.waitpid(pid, os.WNOHANG | os.WUNTRACED)
         if ended and os.WIFSTOPPED(status):  # by Ctrl+Z; the shell's `fg` wakes both
@@ -181,11 +181,11 @@ class ProcessTree:
         self._seen = found
         return list(found)
 
-    def end(self, patience: Patience, *, but: int = 0) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Sends TERM, then KILL. Returns the command lines of what had to be ended, except `but`, and of survivors."""
+    def end(self, patience: Patience, *, except_pid: int = 0) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Sends TERM, then KILL. Returns the command lines of what was ended, except `except_pid`, and of survivors."""
         if self._is_over():
             return (), ()
-        names = {pid: _command_line(pid) for pid in self.find_running() if pid != but}
+        names = {pid: _command_line(pid) for pid in self.find_running() if pid != except_pid}
         for number, within_s in ((signal.SIGTERM, patience.terminate_s), (signal.SIGKILL, patience.kill_s)):
             deadline, due = time.monotonic() + within_s, dict[int, float]()
             while not self._is_over() and time.monotonic() < deadline:

@@ -27,9 +27,9 @@ _POLL_S = 3600.0 if LINUX else 2.0  # elsewhere it does not inherit orphans, and
 _GONE = (EOFError, pickle.UnpicklingError)  # the latter if the other end died in the middle of a message
 _CHUNK = 1 << 16
 
-Hear = Callable[[bytes, bytes], None]
+OnOutput = Callable[[bytes, bytes], None]
 """Receives a program's stdout and stderr as they arrive, and empty bytes while it is quiet."""
-Over = Callable[[float, float, int], bool]
+ShouldEnd = Callable[[float, float, int], bool]
 """Whether a program has to end now, given its seconds of silence and of life, and the bytes that it has printed."""
 
 
@@ -86,8 +86,8 @@ class Supervisor:
         os.close(its_writes)
         self._reads, self._writes = _open_reader(reads), writes
 
-    def run(self, job: Command, hear: Hear, over: Over, clock: Callable[[], float]) -> Ended:
-        """Runs the job to its end, or until `over` is true, and ends everything that it started.
+    def run(self, job: Command, on_output: OnOutput, should_end: ShouldEnd, clock: Callable[[], float]) -> Ended:
+        """Runs the job to its end, or until `should_end` is true, and ends everything that it started.
 
         The job prints to files, never to a pipe: with a pipe the real agent loses what is not read in time (measured),
         and a process left behind would keep the other end open. Raises RalphError if the files cannot be written, or
@@ -105,9 +105,9 @@ class Supervisor:
                 news = output.read(_CHUNK), errors.read(_CHUNK)
                 if has_news := any(news):
                     heard_at = now
-                hear(*news)
-                if not is_over and over(now - heard_at, now - began, output.tell() + errors.tell()):
-                    is_over = True  # `over` is asked one last time when the job has ended
+                on_output(*news)
+                if not is_over and should_end(now - heard_at, now - began, output.tell() + errors.tell()):
+                    is_over = True  # `should_end` is asked one last time when the job has ended
                     _send(self._writes, None)
                 if signals.is_impatient():
                     os.kill(self._pid, signal.SIGQUIT)  # makes the supervisor wait for nothing any more
@@ -187,7 +187,7 @@ class _SupervisorProcess:
             signals.send_signal(os.killpg, pid, signal.SIGINT)
         while self._runs(pid) and time.monotonic() < deadline and not signals.is_impatient():
             signals.wait(0.02)
-        left_over, survivors = self._tree.end(self._patience, but=pid)
+        left_over, survivors = self._tree.end(self._patience, except_pid=pid)
         return Ended(self._codes.get(pid, -signal.SIGKILL), left_over=left_over, survivors=survivors)
 
     def _runs(self, pid: int) -> bool:

@@ -8,7 +8,7 @@ from ralph.run.acceptance import CheckResult
 from ralph.run.context import Run
 from ralph.run.judge import why_not_done
 from ralph.store.notes import StartResult
-from ralph.words import WRONG, format_duration, join_names, one_line, timestamp
+from ralph.words import REASON_LENGTH, format_duration, join_names, one_line, timestamp
 
 
 def check_done_and_count(run: Run) -> None:
@@ -18,7 +18,7 @@ def check_done_and_count(run: Run) -> None:
     """
     if reasons := check_done(run):
         run.tally.refusals += 1
-        run.tally.last_failure = one_line("; ".join(reasons), WRONG)
+        run.tally.last_failure = one_line("; ".join(reasons), REASON_LENGTH)
         if run.live.summaries:
             run.live.summaries.append(
                 f"{run.live.summaries.pop()} · done refused: {run.tally.last_failure}"

@@ -9,7 +9,7 @@ from ralph.errors import RalphError
 from ralph.files import read_or_empty
 from ralph.git.changes import Changes
 from ralph.process import signals
-from ralph.process.supervisor import Command, Ended, Hear, Over
+from ralph.process.supervisor import Command, Ended, OnOutput, ShouldEnd
 from ralph.run.acceptance import CheckResult
 from ralph.run.console import Console
 from ralph.words import format_duration
@@ -24,7 +24,7 @@ class CommandRunner:
 
     console: Console
     changes: Changes
-    supervised: Callable[[Command, Hear, Over], Ended]
+    supervised: Callable[[Command, OnOutput, ShouldEnd], Ended]
     """Runs a program below the supervisor."""
     env: Mapping[str, str]
     wrap: Sequence[str]
@@ -49,7 +49,7 @@ class CommandRunner:
         """
         cut, began = "", time.monotonic()
 
-        def over(_silent_s: float, took_s: float, printed: int) -> bool:
+        def should_end(_silent_s: float, took_s: float, printed: int) -> bool:
             nonlocal cut
             if signals.interrupted():
                 self.console.announce_end(what)
@@ -63,7 +63,7 @@ class CommandRunner:
         self.changes.disturbed = True
         try:
             job = job._replace(argv=[*self.wrap, *job.argv])
-            ended = self.supervised(job, lambda _output, _complaints: None, over)
+            ended = self.supervised(job, lambda _output, _complaints: None, should_end)
         finally:
             self.remove_orphaned_locks(what)
         if ended.unstarted:

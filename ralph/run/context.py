@@ -23,7 +23,7 @@ from ralph.plan.prompt import Value
 from ralph.process import signals
 from ralph.process.lock import Lock
 from ralph.process.pace import Pace
-from ralph.process.supervisor import Command, Ended, Hear, Over, Supervisor
+from ralph.process.supervisor import Command, Ended, OnOutput, ShouldEnd, Supervisor
 from ralph.run.agents import AgentPool
 from ralph.run.command_runner import CommandRunner
 from ralph.run.console import Console
@@ -201,10 +201,10 @@ class Run:
         """Returns a Stop if git's settings were changed, so that no git may run until the user has decided."""
         return Stop(Reason.TAMPERED, self.git_settings.block_reason) if self.git_settings.serious else None
 
-    def run_supervised(self, job: Command, hear: Hear, over: Over) -> Ended:
+    def run_supervised(self, job: Command, on_output: OnOutput, should_end: ShouldEnd) -> Ended:
         """Runs a program that is an agent, or that one may have written; see `Supervisor.run`."""
         try:
-            return self.supervisor.run(job, hear, over, self.pace.awake)
+            return self.supervisor.run(job, on_output, should_end, self.pace.awake_s)
         finally:
             self.git_settings.compare()
 

@@ -7,7 +7,7 @@ from ralph.agent.turn import Commits, Outcome, Turn
 from ralph.plan.progress import Progress, Task, vanished_tasks
 from ralph.run.stop_rules import Reason, Stop, Tally
 from ralph.settings.table import Settings
-from ralph.words import WRONG, format_moment, join_names, one_line, shorten
+from ralph.words import REASON_LENGTH, format_moment, join_names, one_line, shorten
 
 _TROUBLE_PAUSES = 16
 """Pauses in a row, three hours in all, after which lasting network or server trouble ends the run."""
@@ -215,7 +215,7 @@ def add_to_tally(tally: Tally, iteration: Iteration) -> Tally:
         return tally
     tally.failures += bool(iteration.failed) and not iteration.may_retry
     tally.refusals += bool(iteration.refused)
-    tally.last_failure = one_line(iteration.failed or "; ".join(iteration.refused), WRONG) or tally.last_failure
+    tally.last_failure = one_line(iteration.failed or "; ".join(iteration.refused), REASON_LENGTH) or tally.last_failure
     return tally
 
 

@@ -9,7 +9,7 @@ from ralph.plan import progress
 from ralph.store import journal
 from ralph.store.notes import ModeChange
 from ralph.store.state import State
-from ralph.words import WRONG, join_names, one_line, shorten, without_control_codes
+from ralph.words import REASON_LENGTH, join_names, one_line, shorten, without_control_codes
 
 _ITERATIONS = 3
 _MOST = 8_000
@@ -35,7 +35,7 @@ def prompt_memory(state: State, *, task: str = "", so_far: str = "") -> str:
         return ""
     lines = ["The last iterations, the newest last:"]
     for row in rows:
-        wrong = re.escape(one_line(row.message, WRONG)) or "$"
+        wrong = re.escape(one_line(row.message, REASON_LENGTH)) or "$"
         summary = row.summary if row.success else re.split(f" · (?:[a-z ]+: )?{wrong}", row.summary)[0]
         lines.append(f"- {row.mode_and_round} · {summary}" + " · it did not succeed" * (not row.success))
         is_told = bool(task) and row.message.startswith(f"{task}, ")

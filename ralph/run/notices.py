@@ -11,7 +11,7 @@ from ralph.run.context import Run
 from ralph.run.judge import Iteration
 from ralph.run.stop_rules import Reason, Stop
 from ralph.screen.text import clip, display_width
-from ralph.words import WRONG, format_duration, format_usd, one_line, plural, shorten
+from ralph.words import REASON_LENGTH, format_duration, format_usd, one_line, plural, shorten
 
 _IDLE_S = 2.0
 """Seconds of silence from which the status line mentions it."""
@@ -49,7 +49,7 @@ def iteration_summary(run: Run, iteration: Iteration) -> str:
     changes = [f"{iteration.newly_ticked_count:+d}"] if iteration.newly_ticked_count else []
     if iteration.new_task_count > 0:
         changes.append(f"{iteration.new_task_count} new")
-    wrong = one_line(iteration.failed or turn.why, WRONG)
+    wrong = one_line(iteration.failed or turn.why, REASON_LENGTH)
     parts = [
         f"#{run.current.number}",
         run.current.task,
@@ -60,7 +60,7 @@ def iteration_summary(run: Run, iteration: Iteration) -> str:
         turn.model if len(run.settings.model or ()) > 1 else "",
         format_usd(turn.cost_usd, at_least=turn.at_least) if turn.cost_usd is not None else "",
         wrong if turn.outcome is Outcome.OK else f"{turn.outcome.value}: {wrong}",
-        f"done refused: {one_line('; '.join(iteration.refused), WRONG)}" if iteration.refused else "",
+        f"done refused: {one_line('; '.join(iteration.refused), REASON_LENGTH)}" if iteration.refused else "",
     ]
     return " · ".join(filter(None, parts))
 

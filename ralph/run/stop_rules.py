@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ralph.agent.turn import Outcome
 from ralph.plan.progress import CHECKS_ALONE, Progress
 from ralph.settings.table import Settings
-from ralph.words import WRONG, format_duration, format_usd, one_line, plural
+from ralph.words import REASON_LENGTH, format_duration, format_usd, one_line, plural
 
 _NOTHING_USD = 1e-6
 """Less than this counts as nothing, since sums of prices are not exact."""
@@ -141,7 +141,7 @@ def needs_final_check(now: Progress, settings: Settings) -> bool:
 def _breaker_tripped(tally: Tally, settings: Settings) -> Stop | None:
     stop = _failure_limit_reached(tally, settings)
     if tally.red_failures and (stop or tally.red_failures >= _RED_AT_MOST):
-        how = one_line(tally.red_start, WRONG)
+        how = one_line(tally.red_start, REASON_LENGTH)
         why = f"verify was red before the first task ({how}) and no attempt has made it green"
         return Stop(Reason.STALLED, why)
     return stop

@@ -10,7 +10,7 @@ from ralph.agent.dialects import Event
 from ralph.agent.stream import Stream, content_blocks
 from ralph.agent.turn import without_signals
 from ralph.screen.text import clip, terminal_width, wrap
-from ralph.words import WRONG, join_names, one_line, plural, without_control_codes
+from ralph.words import REASON_LENGTH, join_names, one_line, plural, without_control_codes
 
 _PIPED_COLUMNS = 160
 """Columns of a tool call's line if stdout is not a terminal."""
@@ -96,7 +96,7 @@ class View:
         }
         new = {what: without_signals(without_control_codes(text)) for what, text in left.items() if text not in why}
         phrases = [f"{what}: {one_line(text, 400)}" for what, text in new.items()]
-        words = "; ".join([one_line(without_signals(why), WRONG), *phrases]).split()
+        words = "; ".join([one_line(without_signals(why), REASON_LENGTH), *phrases]).split()
         return " ".join(words[:_HANDOVER_WORDS]) if phrases else ""
 
     def _message_lines(self, event: Event, indent: int) -> Iterator[str]:
