@@ -252,7 +252,7 @@ class TtyRunning(Running):
         return b"".join(self._seen).decode("utf-8", "replace").replace("\r\n", "\n")
 
     def type(self, text: str) -> None:
-        """What a person types: "\\x03" is Ctrl+C, "\\x13" Ctrl+S, "\\x1a" Ctrl+Z, "\\x1c" Ctrl+\\."""
+        """What the user types: "\\x03" is Ctrl+C, "\\x13" Ctrl+S, "\\x1a" Ctrl+Z, "\\x1c" Ctrl+\\."""
         self._terminal.write(text.encode())
 
 
@@ -304,11 +304,11 @@ class Project:
         return done.stdout
 
     def does(self, script: str, **env: str) -> None:
-        """What a person does in a shell."""
+        """What the user does in a shell."""
         subprocess.run(["sh", "-ec", script], cwd=self.root, env=self.env | env, check=True)
 
     def commits(self, subject: str) -> None:
-        """Commits all that is there, as a person does between two runs."""
+        """Commits all that is there, as the user does between two runs."""
         self.git("add", "-A")
         self.git("commit", "-qm", subject)
 
@@ -353,7 +353,7 @@ class Project:
 
 
 class Mailbox:
-    """Gets the notices of all runs in this project from now on, by a script of the person who is away."""
+    """Gets the notices of all runs in this project from now on, by a script of the user who is away."""
 
     def __init__(self, project: Project) -> None:
         self._box = project.home / "box"

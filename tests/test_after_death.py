@@ -1,4 +1,4 @@
-"""After a kill -9 of ralph in a watched iteration: what changed until all had ended is its own, later a person's.
+"""After a kill -9 of ralph in a watched iteration: what changed until all had ended is its own, later the user's.
 
 The supervisor outlives ralph and takes the last look. The agents here kill their ralph themselves.
 """
@@ -78,7 +78,7 @@ def test_a_plan_that_the_agent_removed_comes_back(project: Project, agent: Agent
     assert "feature.md was removed in the iteration in which ralph died: put back" in run.stderr
     assert (plan.read_text(), files_of(project)) == (text, ["one.txt"])
     plan.unlink()
-    assert project.build("--strict").code == 2, "a person may remove it"
+    assert project.build("--strict").code == 2, "the user may remove it"
 
 
 def test_a_plan_that_the_agent_of_a_living_run_removed_is_no_other_runs_business(

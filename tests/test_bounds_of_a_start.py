@@ -72,7 +72,7 @@ def test_the_smallest_rest_is_what_an_iteration_may_cost(project: Project, agent
     assert run.code == 3, run.text
     assert "max-cost is $1.00, and this run cost $1.02" in run.stdout
     assert budgets(agent)[3:] == ["1.000000", "0.876544"], "each start has its own"
-    assert spent(project) == ["$6.0235"], "a person may change it"
+    assert spent(project) == ["$6.0235"], "the user may change it"
     project.progress.write_text(re.sub("Spent: .*\n", "", project.progress_text))
     assert project.build("--max-total-cost", "9").code == 0
     assert budgets(agent)[5:] == ["7.076500"] * 2, "what the journal knows"

@@ -120,7 +120,7 @@ def test_a_claim_with_open_tasks_is_refused_the_next_iteration_can_fix_it_and_th
 
 
 def test_a_message_that_the_agents_older_copy_writes_over_comes_back(project: Project, agent: Agent) -> None:
-    """Not one that was there before, which agents take away once they have followed it, nor what a person rewords."""
+    """Not one that was there before, which agents take away once they have followed it, nor what the user rewords."""
     project.has_tasks("one", notes="\n## Messages\n\nUse tabs.\n")
     writes_over = runs("cp feature_PROGRESS.md.mine feature_PROGRESS.md")
     takes = runs("sed -i '/^Use tabs/d' feature_PROGRESS.md; cp feature_PROGRESS.md feature_PROGRESS.md.mine")

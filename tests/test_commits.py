@@ -11,7 +11,7 @@ FOLDER = "mv tool x; mkdir tool; mv x tool/main; echo more > tool/other; rm link
 
 
 def test_files_become_folders_and_what_was_only_staged_goes(project: Project, agent: Agent) -> None:
-    """And what a hook formats is what is staged afterwards, so that a person's next commit does not undo it."""
+    """And what a hook formats is what is staged afterwards, so that the user's next commit does not undo it."""
     project.does("echo tool > tool; ln -s tool link; git add .; git commit -qm tools; echo t > tmp.md; git add tmp.md")
     shouts = 'for f in $(git diff --cached --name-only -- "*.md"); do echo HELLO > $f; git add $f; done'
     executable(project.root / ".git" / "hooks" / "pre-commit", shouts)
@@ -92,7 +92,7 @@ def test_only_sees_what_new_rules_hide_and_the_permissions_of_files(
 
 
 def test_only_leaves_nothing_else_in_commits_of_the_agents(project: Project, agent: Agent) -> None:
-    """Neither what a person had staged, nor what the agent took back in the tree alone."""
+    """Neither what the user had staged, nor what the agent took back in the tree alone."""
     project.does("echo app > app.py; git add .; git commit -qm app; echo half > wip.txt; git add wip.txt")
     project.has_tasks("one", "two")
     sweeps = runs("mkdir tests; echo > tests/a; git add tests"), commits("honest")

@@ -18,7 +18,7 @@ from ralph.settings.table import Source
 
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A person's ~/.ralph.env."""
+    """The user's ~/.ralph.env."""
     monkeypatch.setenv("HOME", str(tmp_path))
     return tmp_path / ".ralph.env"
 

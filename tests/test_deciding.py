@@ -41,7 +41,7 @@ RED_START = "no progress: verify was red before the first task"
     ("text", "tally", "settings", "words"),
     [
         ("- [x] a", {}, {}, ""),  # nobody said done
-        ("RALPH_DONE; RALPH_STOP; - [ ] a", {}, {}, "done"),  # a person's word
+        ("RALPH_DONE; RALPH_STOP; - [ ] a", {}, {}, "done"),  # the user's word
         ("RALPH_DONE; RALPH_STOP; RALPH_BLOCKED: x", {}, {}, "blocked: x"),
         ("Verified: x; RALPH_DONE", {}, {"verify": "make test"}, ""),
         ("RALPH_DONE; RALPH_STOP", {}, {"verify": "make test"}, "stopped"),

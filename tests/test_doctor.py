@@ -18,7 +18,7 @@ SECRET = "s3cr3t-never-to-be-seen"
 
 
 def has(project: Project, files: Mapping[str, str]) -> None:
-    """Writes these; ../bin is first on the PATH, ../home is the person's."""
+    """Writes these; ../bin is first on the PATH, ../home is the user's."""
     for name, text in files.items():
         path = project.root / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -67,7 +67,7 @@ def test_no_document_speaks_of_a_setting_or_an_option_that_is_not_there(document
     spoken_of = set(re.findall(r"\bRALPH_[A-Z0-9_]*[A-Z0-9]", text))
     assert spoken_of - {*BY_VARIABLE, *CHANNEL_SETTINGS, *NO_SETTINGS} == set()
     text = re.sub(r"^.*(?:git log|tmux|systemctl|loginctl|pip |pytest).*$", "", text, flags=re.MULTILINE)
-    text = re.sub("```sh\n#!/bin/sh.*?```", "", text, flags=re.DOTALL)  # scripts of a person's
+    text = re.sub("```sh\n#!/bin/sh.*?```", "", text, flags=re.DOTALL)  # scripts of the user's
     if document == "coming-from.md":  # the right column of its tables is about ralph
         text = "\n".join(ours for _, ours in re.findall(r"^\|(.*)\|(.*)\|$", text, re.MULTILINE))
     named = set(re.findall(r"(?<![\w-])(--[a-z][a-z-]+)", text)) - NOT_IN_THE_HELP

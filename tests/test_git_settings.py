@@ -116,7 +116,7 @@ def test_such_a_setting_ends_the_run_before_git_runs_and_the_user_decides(
     assert run.code == 4, run.text
     why = project.progress_text.split("RALPH_BLOCKED: ralph: ")[1].split("\n")[0]
     assert " was changed: " in why
-    assert "core.editor" not in why, "it is a person's"
+    assert "core.editor" not in why, "it is the user's"
     assert project.build().code == 4
     assert (len(agent.calls), (project.home / "escaped").exists()) == (1, False)
     project.does("sed -i /BLOCKED/d feature_PROGRESS.md")

@@ -95,7 +95,7 @@ def test_all_plans_builds_and_validates_until_nothing_is_left(project: Project, 
 
 
 def test_every_run_continues_where_the_last_one_stood_and_counts_on(project: Project, agent: Agent) -> None:
-    """One iteration each, as cron may start them; one that fails is tried again; used up, a person has to look."""
+    """One iteration each, as cron may start them; one that fails is tried again; used up, the user has to look."""
     forgets = [edits(f"Mode: validate {count}/2", "Mode: build") for count in (1, 2)]
     agent.story(step(adds="one"), BUILDS, fails(), step(forgets[0], MISSES), BUILDS, step(forgets[1], MISSES))
     codes = [project.ralph(*ALL, "--max-iterations", "1", "--max-rounds", "2").code for _ in range(6)]
@@ -108,7 +108,7 @@ def test_every_run_continues_where_the_last_one_stood_and_counts_on(project: Pro
     assert (project.ralph(*ALL).code, len(agent.calls)) == (4, 6)
     agent.story(step(), step())
     for how in ((), ("--strict",)):
-        project.has_tasks("x one: mended by a person, who has taken RALPH_BLOCKED out")
+        project.has_tasks("x one: mended by the user, who has taken RALPH_BLOCKED out")
         assert project.ralph(*ALL, "--verify", "true", *how).code == 0
     assert project.iterations("mode")[6:] == ["validate"] * 2, "no agent is paid to say that it is built"
 

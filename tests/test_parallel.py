@@ -35,7 +35,7 @@ Agents leave word for each other and for the test in the home.
 """
 
 
-class Crew:
+class ParallelProject:
     """A project whose agent does for each task what a shell command says."""
 
     def __init__(self, project: Project) -> None:
@@ -65,7 +65,7 @@ class Crew:
         """What the commits say after the first, the oldest first."""
         return self.project.git("log", "--reverse", "--format=%s", branch).splitlines()[1:]
 
-    def tries(self) -> list[tuple[str, bool]]:
+    def attempts(self) -> list[tuple[str, bool]]:
         """Each with whether it was merged, in the order in which that was known."""
         rows = self.project.iterations("requirement_id", "success", "merge")
         return [(task, passed) for task, passed, merge in rows if merge != "queued"]
@@ -76,8 +76,8 @@ class Crew:
 
 
 @pytest.fixture
-def crew(project: Project) -> Crew:
-    return Crew(project)
+def parallel(project: Project) -> ParallelProject:
+    return ParallelProject(project)
 
 
 CLAIMS = """\
@@ -109,15 +109,15 @@ echo "$prompt" > ~/prompt; ls -l feature.md | cut -c1-10 > ~/mode; echo more >> 
 PLACE = ("remote.", "branch.", "clone.", "core.")
 
 
-def is_told_as_here(crew: Crew, project: Project, *args: str) -> None:
+def is_told_as_here(parallel: ParallelProject, project: Project, *args: str) -> None:
     """The clone of an attempt has git's settings, what it ignores, hooks, template and words that there are here."""
     executable(project.root / ".git" / "hooks" / "pre-commit", "echo ran >> ~/hooks")
-    crew.has("g: What governs", g=TELLS)
-    crew.works(*args, "--setup-copy", "feature.md", "--", "--append-system-prompt", "careful")
+    parallel.has("g: What governs", g=TELLS)
+    parallel.works(*args, "--setup-copy", "feature.md", "--", "--append-system-prompt", "careful")
     told = {path.name: path.read_text() for path in project.home.iterdir() if path.is_file()}
     here = [one for one in project.git("config", "--local", "--list").splitlines() if not one.startswith(PLACE)]
     there = told["config"].splitlines()
-    assert [one for one in there if one in here] == here, "elsewhere with the person's own"
+    assert [one for one in there if one in here] == here, "elsewhere with the user's own"
     assert "core.hookspath=.git/hooks" in there
     assert (told["read"], told["ignored"]) == ("password\n", ".git/info/exclude:1:*.log\ta.log\n")
     assert told["argv"].endswith("--append-system-prompt careful\n")
@@ -129,13 +129,15 @@ def is_told_as_here(crew: Crew, project: Project, *args: str) -> None:
 
 class TestIndependentTasks:
     @pytest.mark.parametrize("way", ["here", "a runner"])
-    def test_have_clones_that_are_like_the_original(self, crew: Crew, project: Project, way: str) -> None:
+    def test_have_clones_that_are_like_the_original(
+        self, parallel: ParallelProject, project: Project, way: str
+    ) -> None:
         project.does(GOVERNS)
         runner = executable(project.home / "bin" / "runner", f'echo Welcome\nshift\nexec {shlex.join(COMMAND)} "$@"')
-        is_told_as_here(crew, project, *(("--runner", str(runner)) if way == "a runner" else ()))
+        is_told_as_here(parallel, project, *(("--runner", str(runner)) if way == "a runner" else ()))
 
     def test_are_tried_at_the_same_time_each_in_a_clone_of_its_own_and_land_one_by_one(
-        self, crew: Crew, project: Project
+        self, parallel: ParallelProject, project: Project
     ) -> None:
         project.does("printf '.env\\nready\\n' > .gitignore; git add .; git commit -qm Ignore")
         project.does("echo SECRET=1 > .env; echo mine > draft.txt")
@@ -144,11 +146,11 @@ class TestIndependentTasks:
         learns = 'sed -i "s/^## Notes$/&\\n- seen by $task/; /be quick/d" "$progress"; echo $task > $task.txt'
         does = {one: f"{tells}; {pushes}; meets {other}; {learns}" for one, other in ("ab", "ba")}
         messages = "\n## Messages\n\nbe quick\n"
-        crew.has(A, B, "c: The third\n  - after: a, b", notes=messages, **does, c="cat a.txt b.txt > c.txt")
+        parallel.has(A, B, "c: The third\n  - after: a, b", notes=messages, **does, c="cat a.txt b.txt > c.txt")
         ready = ("--setup", "cp .env ready", "--setup-copy", ".env", "--keep-clones")
-        said = crew.works("--verify", "! test -e red.txt", "--model", "sonnet", *ready)
-        assert crew.tries()[2:] == [("c", True)]
-        assert sorted(crew.subjects()) == ["Ignore", "a: Do a", "b: Do b", "c: Do c"]
+        said = parallel.works("--verify", "! test -e red.txt", "--model", "sonnet", *ready)
+        assert parallel.attempts()[2:] == [("c", True)]
+        assert sorted(parallel.subjects()) == ["Ignore", "a: Do a", "b: Do b", "c: Do c"]
         assert "Ralph-Role" not in project.git("log", "--format=%B"), "nor of those checked on top of others"
         assert "3 commits" in said
         assert project.git("status", "--porcelain", "--untracked-files=no") == "", "the files came along"
@@ -165,29 +167,29 @@ class TestIndependentTasks:
         said_to = {(project.home / f"said-{task}").read_text() for task in "ab"}
         assert said_to == {"0\n", "1\n"}, "to one of them"
         assert "be quick" not in text
-        assert {path.name for path in crew.clones} >= {"a", "b", "c"}, "they stay for looking"
+        assert {path.name for path in parallel.clones} >= {"a", "b", "c"}, "they stay for looking"
 
     def test_of_one_parent_pass_their_roles_where_a_runner_takes_them_and_end_with_what_it_asks_for(
-        self, crew: Crew, project: Project
+        self, parallel: ParallelProject, project: Project
     ) -> None:
         runner = executable(project.home / "runner", f'echo "$@" >> ~/ran\nshift\nexec {shlex.join(COMMAND)} "$@"')
         executable(project.root / ".git" / "hooks" / "pre-commit", "echo ran >> ~/hooks")
         asks = "p: The whole\n  - verify: Run `test -e a.txt -a -e b.txt` - exits with code 0"
         file = 'case $prompt in *"You write the tests"*) mkdir -p tests; f=tests/$task.py;; *) f=$task.txt;; esac'
         does = {one: f"{file}; meets {other}; echo 1 > $f" for one, other in ("ab", "ba")}
-        crew.has(f"{asks}\n  - [ ] a: One part\n  - [ ] b: The other", **does, p="true")
+        parallel.has(f"{asks}\n  - [ ] a: One part\n  - [ ] b: The other", **does, p="true")
         once = "case $PWD in *landing*) [ -e ~/once ] || { touch ~/once; exit 1; } ;; esac"
-        crew.works("--roles", "test,build", "--setup", once, "--runner", str(runner))
-        assert sorted(crew.subjects()) == ["a: Do a", "b: Do b"]
+        parallel.works("--roles", "test,build", "--setup", once, "--runner", str(runner))
+        assert sorted(parallel.subjects()) == ["a: Do a", "b: Do b"]
         assert project.git("ls-files").split() == ["a.txt", "b.txt", "feature.md", "tests/a.py", "tests/b.py"]
         assert (project.home / "once").exists(), "a setup may fail once where only the landing needs it"
-        assert [passed for _, passed in crew.tries()] == [True] * 3
+        assert [passed for _, passed in parallel.attempts()] == [True] * 3
         assert (project.home / "ran").read_text() == "ralph attempt\n" * 5, "checks and their setup, too"
         assert (project.home / "hooks").read_text() == "ran\n" * 3, "the project's hooks run in each clone"
 
     @pytest.mark.parametrize("step", ["bundle unbundle", "cat-file commit"])
     def test_keep_what_the_user_commits_while_they_are_about_to_be_merged(
-        self, crew: Crew, project: Project, step: str
+        self, parallel: ParallelProject, project: Project, step: str
     ) -> None:
         """Right after ralph's git has done that step; the commit it merges next is on top of an older one."""
         git, steps = shutil.which("git", path=project.env["PATH"]), project.home / "steps"
@@ -195,29 +197,29 @@ class TestIndependentTasks:
         commits = f"echo >> {steps}; n=$(wc -l < {steps}); [ $n -gt 3 ] || ({own}) >&2"
         shim = f'case "$*" in *"-C {project.root} "*"{step}"*) {commits} ;; esac'
         executable(project.root.parent / "bin" / "git", f'{git} "$@"; code=$?\n{shim}\nexit $code')
-        crew.has(A, B, a="echo > a.txt", b="echo > b.txt")
-        crew.works()
+        parallel.has(A, B, a="echo > a.txt", b="echo > b.txt")
+        parallel.works()
         names = project.git("ls-tree", "--name-only", "HEAD").split()
         assert {"own1.txt", "own2.txt", "own3.txt", "a.txt", "b.txt"} <= {*names}, names
 
     def test_keep_what_the_user_commits_where_a_signal_comes_before_they_are_checked_on_top_of_that(
-        self, crew: Crew, project: Project
+        self, parallel: ParallelProject, project: Project
     ) -> None:
         git = shutil.which("git", path=project.env["PATH"])
         own = f"cd {project.root}; echo > own.txt; {git} add own.txt; {git} commit -qm own own.txt"
         steps = {"bundle unbundle": f"[ -e {project.root}/own.txt ] || ({own}) >&2", "merge-tree": "kill -TERM $PPID"}
         shim = "\n".join(f'*"-C {project.root} "*"{step}"*) {does} ;;' for step, does in steps.items())
         fake = executable(project.root.parent / "bin" / "git", f'case "$*" in {shim} esac\nexec {git} "$@"')
-        crew.has(A, a="echo > a.txt; echo >> ~/asked")
-        crew.works(code=-signal.SIGTERM)
+        parallel.has(A, a="echo > a.txt; echo >> ~/asked")
+        parallel.works(code=-signal.SIGTERM)
         assert project.git("ls-tree", "--name-only", "HEAD").split() == ["feature.md", "own.txt"]
         fake.unlink()
-        crew.works()
+        parallel.works()
         assert project.git("ls-tree", "--name-only", "HEAD").split() == ["a.txt", "feature.md", "own.txt"]
         assert (project.home / "asked").read_text() == "\n", "no agent is asked again"
 
     def test_are_reviewed_once_each_and_not_again_where_they_are_checked_on_top_of_others(
-        self, crew: Crew, project: Project
+        self, parallel: ParallelProject, project: Project
     ) -> None:
         """By the roles that the plan names: an agent that is asked again costs again."""
         signal = "grep -o '<task-done session=.*</task-done>'"
@@ -225,35 +227,35 @@ class TestIndependentTasks:
         reviewer = executable(project.home / "reviewer", signal)
         (project.root / "feature.md").write_text("# F\n\nRALPH_ROLES: build,review\n")
         project.git("commit", "-qam", "roles")
-        crew.has(A, B, a="meets b; echo > a.txt", b="meets a; echo > b.txt")
-        crew.works("--agent-for", f"review={reviewer}")
-        assert sorted(crew.subjects()[1:]) == ["a: The first", "b: The second"]
+        parallel.has(A, B, a="meets b; echo > a.txt", b="meets a; echo > b.txt")
+        parallel.works("--agent-for", f"review={reviewer}")
+        assert sorted(parallel.subjects()[1:]) == ["a: The first", "b: The second"]
         assert (project.home / "reviews").read_text() == "\n" * 2
 
     def test_count_as_their_own_ralph_has_judged_them_and_else_no_git_looks_at_them(
-        self, crew: Crew, project: Project
+        self, parallel: ParallelProject, project: Project
     ) -> None:
         does = {
             "a": f'case $prompt in *"You review"*) [ -e ~/killed ] || {{ {CLAIMS}; }} ;; *) echo > a.txt ;; esac',
             "b": f"[ -e ~/planted ] || {{ {PLANTS}; }}; echo > b.txt",
         }
-        crew.has(A, B, **does)
-        said = crew.works("--roles", "build,review", "--verify", "! test -e red.txt")
-        assert sorted(crew.tries()) == [("a", False), ("a", True), ("b", False), ("b", True)]
-        assert sorted(crew.subjects()) == ["a: Do a", "b: Do b"]
+        parallel.has(A, B, **does)
+        said = parallel.works("--roles", "build,review", "--verify", "! test -e red.txt")
+        assert sorted(parallel.attempts()) == [("a", False), ("a", True), ("b", False), ("b", True)]
+        assert sorted(parallel.subjects()) == ["a: Do a", "b: Do b"]
         assert not (project.home / "escaped").exists()
         assert ("its ralph was killed by signal 9" in said, "was changed: core.repositoryformat" in said) == (
             True,
             True,
         )
-        crew.has("c: The third", "d: The fourth", c=f"cd {project.root}; {PLANTS}")
-        said = crew.works(jobs=2, code=4)
+        parallel.has("c: The third", "d: The fourth", c=f"cd {project.root}; {PLANTS}")
+        said = parallel.works(jobs=2, code=4)
         assert "was changed: " in said, said  # whichever of them is seen first
         assert not (project.home / "escaped").exists(), "nor where the work should land"
-        assert "c: Do c" not in crew.subjects()
+        assert "c: Do c" not in parallel.subjects()
 
     def test_that_conflict_are_tried_again_on_top_and_those_that_break_each_other_never_land_both(
-        self, crew: Crew, project: Project
+        self, parallel: ParallelProject, project: Project
     ) -> None:
         both = "echo $task >> README.md"
         does = {
@@ -262,15 +264,15 @@ class TestIndependentTasks:
             "c": "meets d; echo > c.txt",
             "d": "meets c; echo > d.txt",
         }
-        crew.has(A, B, "c: The third\n  - after: a, b", "d: The fourth\n  - after: a, b", **does)
-        said = crew.works("--verify", "! test -e c.txt || ! test -e d.txt", "--max-tries", "2", code=4)
-        tries = crew.tries()
+        parallel.has(A, B, "c: The third\n  - after: a, b", "d: The fourth\n  - after: a, b", **does)
+        said = parallel.works("--verify", "! test -e c.txt || ! test -e d.txt", "--max-tries", "2", code=4)
+        tries = parallel.attempts()
         assert [passed for _, passed in tries] == [True, False, True, True, False, False]
         assert tries[1][0] == tries[2][0] != tries[0][0]
         assert tries[3][0] != tries[4][0] == tries[5][0]
         assert "on top of what was merged meanwhile: conflicts in README.md; the work is in refs/" in said
         assert "on top of what was merged meanwhile: the verify command" in said
-        assert (len(crew.subjects()), crew.clones) == (3, [])
+        assert (len(parallel.subjects()), parallel.clones) == (3, [])
         assert {"a", "b"} <= set((project.root / "README.md").read_text().split())
         assert project.progress_text.count("- [!]") == 1
 
@@ -302,23 +304,25 @@ class TestIndependentTasks:
         bounds = [call.argv[call.argv.index("--max-budget-usd") + 1] for call in agent.calls[2:4]]
         assert bounds == ["4.500000"] * 2, "divided by what can be begun, of three that may"
 
-    def test_begin_as_far_as_the_start_may_go_and_say_why_they_cannot(self, crew: Crew, project: Project) -> None:
-        crew.has(A, B)
-        said = crew.works("--max-iterations", "1", code=3)
+    def test_begin_as_far_as_the_start_may_go_and_say_why_they_cannot(
+        self, parallel: ParallelProject, project: Project
+    ) -> None:
+        parallel.has(A, B)
+        said = parallel.works("--max-iterations", "1", code=3)
         assert ("ralph: a begins" in said, "ralph: b begins" in said) == (True, False), said
-        crew.works("--setup", "echo no disk; false", code=1)
+        parallel.works("--setup", "echo no disk; false", code=1)
         assert "the setup command exited with 1; it has 30m00s: no disk" in project.progress_text
 
 
-class TestThePersonsOwnWork:
+class TestTheUsersOwnWork:
     def test_in_the_way_is_left_alone_and_finished_tasks_wait_for_it_without_an_agent(
-        self, crew: Crew, project: Project
+        self, parallel: ParallelProject, project: Project
     ) -> None:
-        crew.has(A, B, a="echo > .gitignore; echo a > README.md", b="meets c; echo b > b.txt")
+        parallel.has(A, B, a="echo > .gitignore; echo a > README.md", b="meets c; echo b > b.txt")
         project.does(
             "echo README.md > .gitignore; git add .; git commit -qm Ignore; echo 'mine, and not in git' > README.md"
         )
-        running = project.start(*crew.words())
+        running = project.start(*parallel.words())
         eventually(
             lambda: "a is finished and waits to be merged: your changes to README.md are in the way" in running.stderr
         )
@@ -327,24 +331,24 @@ class TestThePersonsOwnWork:
         said = "ralph: waits for you: your changes to README.md are in the way of 2 finished tasks · 0/2 tasks"
         assert (run.code, said in run.text) == (4, True), run.text
         assert (project.root / "README.md").read_text() == "mine, and not in git\n"
-        assert crew.subjects() == ["Ignore"]
+        assert parallel.subjects() == ["Ignore"]
         project.does("git branch -m trunk; echo mine > README.md; git add -f README.md; git commit -qm 'My own'")
-        crew.does(a="echo asked > ~/asked")
-        assert "conflicts in README.md" in crew.works("--max-tries", "1", code=4)
+        parallel.does(a="echo asked > ~/asked")
+        assert "conflicts in README.md" in parallel.works("--max-tries", "1", code=4)
         (kept,) = project.git("for-each-ref", "--format=%(refname)", "refs/ralph").split()
         assert (kept in project.progress_text, project.git("show", f"{kept}:README.md")) == (True, "a\n")
         assert not (project.home / "asked").exists()
 
     def test_that_is_committed_is_built_upon_and_a_branch_that_is_not_checked_out_moves_alone(
-        self, crew: Crew, project: Project
+        self, parallel: ParallelProject, project: Project
     ) -> None:
         project.does("git config merge.autoStash true; git config merge.verifySignatures true")
         waits = "touch ~/begun-$task; meets {}; echo $task > $task.txt"
-        crew.has(A, B_AFTER_A, a=waits.format("committed"), b=waits.format("switched"))
+        parallel.has(A, B_AFTER_A, a=waits.format("committed"), b=waits.format("switched"))
         commits = "echo > more.txt; git add more.txt; git commit -qm More"
         more = f"touch ~/more; cd {project.root}; {commits}; touch .git/index.lock"
         running = project.start(
-            *crew.words("--verify", f"case $PWD in *landing*) [ -e ~/more ] || {{ {more}; }} ;; esac")
+            *parallel.words("--verify", f"case $PWD in *landing*) [ -e ~/more ] || {{ {more}; }} ;; esac")
         )
         eventually((project.home / "begun-a").exists)
         project.does("echo mine > README.md; git add README.md; git commit -qm 'My own'; touch ~/committed")
@@ -353,60 +357,64 @@ class TestThePersonsOwnWork:
         eventually((project.home / "begun-b").exists)
         project.does("git switch -qc other; echo more > README.md; touch ~/switched")
         assert running.wait().code == 0
-        assert crew.subjects() == ["My own", "More", "a: Do a"]
-        assert crew.subjects("main") == ["My own", "More", "a: Do a", "b: Do b"]
+        assert parallel.subjects() == ["My own", "More", "a: Do a"]
+        assert parallel.subjects("main") == ["My own", "More", "a: Do a", "b: Do b"]
         assert (project.root / "README.md").read_text() == "more\n"
-        crew.has("c: The third")
-        assert "your changes to README.md may be in the way of finished tasks" in crew.works(code=2)
-        crew.works("--allow-dirty")
-        assert crew.subjects() == ["My own", "More", "a: Do a", "c: Do c"]
+        parallel.has("c: The third")
+        assert "your changes to README.md may be in the way of finished tasks" in parallel.works(code=2)
+        parallel.works("--allow-dirty")
+        assert parallel.subjects() == ["My own", "More", "a: Do a", "c: Do c"]
         assert "more.txt" in project.git("ls-tree", "--name-only", "HEAD")
-        crew.has("d: The fourth", d="echo d > README.md")
-        assert "your changes to README.md are in the way of 1 finished task" in crew.works("--allow-dirty", code=4)
+        parallel.has("d: The fourth", d="echo d > README.md")
+        assert "your changes to README.md are in the way of 1 finished task" in parallel.works("--allow-dirty", code=4)
         assert (project.root / "README.md").read_text() == "more\n", "what is not committed is not stashed"
 
     @pytest.mark.parametrize("words", ["The first", "Something else"])
     def test_on_a_branch_that_goes_finished_tasks_wait_and_land_where_the_next_run_begins(
-        self, crew: Crew, project: Project, words: str
+        self, parallel: ParallelProject, project: Project, words: str
     ) -> None:
-        crew.has(A, a=f"git -C {project.root} branch -m trunk; echo $task > a.txt")
-        assert "the branch main is gone, which is in the way of 1 finished task" in crew.works(code=4)
+        parallel.has(A, a=f"git -C {project.root} branch -m trunk; echo $task > a.txt")
+        assert "the branch main is gone, which is in the way of 1 finished task" in parallel.works(code=4)
         project.progress.write_text(project.progress_text.replace("The first", words))
-        crew.does(a="echo asked > ~/asked; echo again > a.txt")
-        crew.works()
-        assert crew.subjects("trunk") == ["a: Do a"]
+        parallel.does(a="echo asked > ~/asked; echo again > a.txt")
+        parallel.works()
+        assert parallel.subjects("trunk") == ["a: Do a"]
         assert (project.home / "asked").exists() == (words != "The first"), "work for other words is not this task's"
 
-    def test_that_an_agent_blocked_are_tried_again_once_another_was_merged(self, crew: Crew, project: Project) -> None:
+    def test_that_an_agent_blocked_are_tried_again_once_another_was_merged(
+        self, parallel: ParallelProject, project: Project
+    ) -> None:
         blocks = "signal=$(echo $signal | sed s/task-done/task-blocked/g)"
         b = f"until grep -q 'blocked: by the agent: a' {project.progress}; do sleep 0.02; done; echo b > b.txt"
-        crew.has(A, B, a=f"if [ -e b.txt ]; then echo a > a.txt; else {blocks}; fi", b=b)
-        crew.works()
-        assert sorted(crew.subjects()) == ["a: Do a", "b: Do b"]
+        parallel.has(A, B, a=f"if [ -e b.txt ]; then echo a > a.txt; else {blocks}; fi", b=b)
+        parallel.works()
+        assert sorted(parallel.subjects()) == ["a: Do a", "b: Do b"]
 
-    def test_at_a_task_ends_who_tries_it_and_what_lands_and_nobody_else(self, crew: Crew, project: Project) -> None:
+    def test_at_a_task_ends_who_tries_it_and_what_lands_and_nobody_else(
+        self, parallel: ParallelProject, project: Project
+    ) -> None:
         takes_back = "s/~\\(. [abc]:\\)/!\\1/; s/^.*d:/- [ ] e: E\\n  - after: zz\\n&/"
         edits = f"[ -e ~/edited ] || sed -i '{takes_back}' {project.progress}; touch ~/edited"
         does = {"a": "meets b; echo a > a.txt", "b": "meets a; echo b > b.txt", "d": "meets edited; echo d > d.txt"}
-        crew.has(A, B, "c: The third", "d: The fourth", c="sleep 20; touch ~/went-on", **does)
-        said = crew.works("--setup", f"case $PWD in *landing*) {edits} ;; esac", jobs=4, code=2)
+        parallel.has(A, B, "c: The third", "d: The fourth", c="sleep 20; touch ~/went-on", **does)
+        said = parallel.works("--setup", f"case $PWD in *landing*) {edits} ;; esac", jobs=4, code=2)
         assert said.count("was taken back while it was tried") == 2, said
-        assert "e comes after zz, which is not a task" in said, "it ends with what the person broke"
+        assert "e comes after zz, which is not a task" in said, "it ends with what the user broke"
         marks = {task: mark for mark, task in re.findall(r"- \[(.)\] (.):", project.progress_text)}
         assert {marks["a"], marks["b"]} == {"!", "x"}, "the second was about to land"
         assert (marks["c"], (project.home / "went-on").exists()) == ("!", False), "it was ended"
         assert marks["d"] == "x", "it could finish"
-        assert len(crew.subjects()) == 2
+        assert len(parallel.subjects()) == 2
 
 
 def test_the_end_of_the_coordinator_is_the_end_of_all_and_the_next_run_begins_again(
-    crew: Crew, project: Project
+    parallel: ParallelProject, project: Project
 ) -> None:
     sleeps = "touch ~/$task; setsid sleep 3600"
-    crew.has(A, B, a=sleeps, b=sleeps)
+    parallel.has(A, B, a=sleeps, b=sleeps)
 
     def begins() -> Running:
-        running = project.start(*crew.words(), command=paced(interrupt_s=0.5, terminate_s=0.5))
+        running = project.start(*parallel.words(), command=paced(interrupt_s=0.5, terminate_s=0.5))
         for name in "ab":
             eventually((project.home / name).exists)
             (project.home / name).unlink()
@@ -424,9 +432,9 @@ def test_the_end_of_the_coordinator_is_the_end_of_all_and_the_next_run_begins_ag
     supervisors = subprocess.run(["ps", "--ppid", str(running.pid), "-o", "pid="], capture_output=True, check=True)
     kill([*map(int, supervisors.stdout.split()), running.pid])
     running.wait()
-    crew.does()
-    assert "sleep 3600" in crew.works(), "ended what the run before left running"
-    assert sorted(crew.subjects()) == ["a: Do a", "b: Do b"]
+    parallel.does()
+    assert "sleep 3600" in parallel.works(), "ended what the run before left running"
+    assert sorted(parallel.subjects()) == ["a: Do a", "b: Do b"]
 
 
 def test_what_ctrl_c_cuts_short_in_a_clone_is_handed_over_and_its_cost_counts(project: Project, agent: Agent) -> None:
@@ -446,13 +454,13 @@ def test_what_ctrl_c_cuts_short_in_a_clone_is_handed_over_and_its_cost_counts(pr
 
 class TestTheMergeQueue:
     def test_checks_at_the_same_time_and_again_what_was_checked_on_top_of_one_that_fails(
-        self, crew: Crew, project: Project
+        self, parallel: ParallelProject, project: Project
     ) -> None:
         first = f"until git -C {project.root} log | grep -q 'z: Do z'; do sleep 0.02; done"
         waits = "until [ -e ~/c-on-b ]; do sleep 0.02; done"
         fails = f"touch ~/b-begun; [ -e ~/failed ] || {{ {waits}; touch ~/failed; exit 1; }}"
         on_b = "if [ -e b.txt ]; then touch ~/c-on-b; else touch ~/c-alone; fi"
-        crew.has(
+        parallel.has(
             "z: The first to be merged",
             B,
             "c: The third",
@@ -460,8 +468,8 @@ class TestTheMergeQueue:
             c="until [ -e ~/b-begun ]; do sleep 0.02; done; echo c > c.txt",
         )
         verify = f"case $PWD in *b+before-*) {fails} ;; *c+before-*) {on_b} ;; esac"
-        crew.works("--verify", verify, "--landing-window", "2", jobs=3)
-        assert crew.subjects() == ["z: Do z", "c: Do c", "b: Do b"]
+        parallel.works("--verify", verify, "--landing-window", "2", jobs=3)
+        assert parallel.subjects() == ["z: Do z", "c: Do c", "b: Do b"]
         assert (project.home / "c-alone").exists()
         figures = "erge queue: 3 checked again on top of others, 2 merged, 1 failed there"
         assert figures in project.ralph("status", "feature.md").stdout
@@ -470,22 +478,22 @@ class TestTheMergeQueue:
         assert project.git("ls-tree", "--name-only", "HEAD^").split() == ["c.txt", "feature.md", "z.txt"]
 
     def test_survives_a_signal_and_asks_no_agent_again_where_the_task_reads_as_it_did(
-        self, crew: Crew, project: Project
+        self, parallel: ParallelProject, project: Project
     ) -> None:
-        crew.has(A, B, "c: The third", a="meets b; echo a > a.txt", b="meets a; echo b > b.txt", c="sleep 3600")
+        parallel.has(A, B, "c: The third", a="meets b; echo a > a.txt", b="meets a; echo b > b.txt", c="sleep 3600")
         hangs = "case $PWD in *before-*) touch ~/checks; sleep 3600 ;; esac"
         for ended in (signal.SIGINT, signal.SIGKILL):
-            words = crew.words("--verify", hangs, jobs=3)
+            words = parallel.words("--verify", hangs, jobs=3)
             running = project.start(*words, command=paced(interrupt_s=0.5, terminate_s=0.5))
             eventually((project.home / "checks").exists)
             (project.home / "checks").unlink()
             running.signal(ended)
             assert running.wait().code == -ended
             eventually(lambda: not marked(project.env["TEST_MARK"]))
-        assert len(crew.subjects()) == 1
-        crew.does(a="echo asked > ~/asked", b="echo asked > ~/asked")
-        assert "passed in an earlier run and waits to be merged" in crew.works("--verify", "true")
-        assert sorted(crew.subjects()) == ["a: Do a", "b: Do b", "c: Do c"]
+        assert len(parallel.subjects()) == 1
+        parallel.does(a="echo asked > ~/asked", b="echo asked > ~/asked")
+        assert "passed in an earlier run and waits to be merged" in parallel.works("--verify", "true")
+        assert sorted(parallel.subjects()) == ["a: Do a", "b: Do b", "c: Do c"]
         assert (project.home / "asked").exists() is False
         assert not project.git("for-each-ref", "refs/ralph/queue")
 
@@ -503,10 +511,10 @@ class TestTheMergeQueue:
         run = running.wait(10)
         assert (run.code, "$2.0" in run.text) == (3, True), run.text
 
-    def test_ends_where_what_attempts_run_below_was_killed(self, crew: Crew, project: Project) -> None:
+    def test_ends_where_what_attempts_run_below_was_killed(self, parallel: ParallelProject, project: Project) -> None:
         sleeps = "touch ~/$task; sleep 3600"
-        crew.has(A, B, a=sleeps, b=sleeps)
-        running = project.start(*crew.words("--max-failures", "off"))
+        parallel.has(A, B, a=sleeps, b=sleeps)
+        running = project.start(*parallel.words("--max-failures", "off"))
         for name in "ab":
             eventually((project.home / name).exists)
         supervisors = subprocess.run(["ps", "--ppid", str(running.pid), "-o", "pid="], capture_output=True, check=True)
@@ -516,21 +524,23 @@ class TestTheMergeQueue:
         assert not marked(project.env["TEST_MARK"])
 
 
-def test_what_was_merged_when_ralph_was_killed_is_ticked_and_not_done_again(crew: Crew, project: Project) -> None:
+def test_what_was_merged_when_ralph_was_killed_is_ticked_and_not_done_again(
+    parallel: ParallelProject, project: Project
+) -> None:
     """git itself kills ralph, by a filter of the repository's own, in the middle of landing."""
     (project.root / ".gitattributes").write_text("a.txt filter=kills\n")
     project.commits("Filter")
     project.git("config", "filter.kills.smudge", "sh -c 'kill -9 $(cat ~/pid); cat'")
-    crew.has(A, a="meets pid; touch a.txt")
-    running = project.start(*crew.words())
+    parallel.has(A, a="meets pid; touch a.txt")
+    running = project.start(*parallel.words())
     (project.home / "pid").write_text(str(running.pid))
     assert running.wait().code == -signal.SIGKILL
-    eventually(lambda: crew.subjects() == ["Filter", "a: Do a"])
+    eventually(lambda: parallel.subjects() == ["Filter", "a: Do a"])
     assert "- [x] a:" not in project.progress_text
     project.git("config", "--unset", "filter.kills.smudge")
     eventually(lambda: not marked(project.env["TEST_MARK"]))
-    crew.works()
-    assert crew.subjects() == ["Filter", "a: Do a"]
+    parallel.works()
+    assert parallel.subjects() == ["Filter", "a: Do a"]
     assert "- [x] a:" in project.progress_text
 
 
@@ -548,19 +558,19 @@ def test_what_was_merged_when_ralph_was_killed_is_ticked_and_not_done_again(crew
     ],
 )
 def test_what_clones_cannot_do_is_reported_before_money_is_spent(
-    crew: Crew, project: Project, ready: str, args: str, ends: tuple[int, str]
+    parallel: ParallelProject, project: Project, ready: str, args: str, ends: tuple[int, str]
 ) -> None:
-    crew.has(A, B)
+    parallel.has(A, B)
     project.does(ready)
     soon = "from ralph.parallel import executors; executors._CONNECT_S = 1; from ralph.cli import main; main()"
-    run = project.ralph(*crew.words(*args.split()), command=(*PYTHON, "-c", soon))
+    run = project.ralph(*parallel.words(*args.split()), command=(*PYTHON, "-c", soon))
     assert (run.code, len(run.stderr.splitlines())) == (ends[0], 1), run.text
     assert ends[1] in run.stderr
-    assert (crew.tries(), "[~]" in project.progress_text) == ([], False)
+    assert (parallel.attempts(), "[~]" in project.progress_text) == ([], False)
 
 
 def test_a_cluster_works_on_the_tasks_and_one_whose_worker_dies_is_tried_by_another(
-    crew: Crew, project: Project
+    parallel: ParallelProject, project: Project
 ) -> None:
     programs = []
 
@@ -578,10 +588,10 @@ def test_a_cluster_works_on_the_tasks_and_one_whose_worker_dies_is_tried_by_anot
         for number in "12":
             home = f"{project.home}/state{number}"
             dask("worker", f"tcp:{address}", "--no-nanny", "--nthreads", "1", XDG_STATE_HOME=home, WORKER=number)
-        words = crew.words("--executor", f"dask:{address}")
+        words = parallel.words("--executor", f"dask:{address}")
         goes_on = "while sleep 0.1; do echo first >> a.txt; done"
         first = f"[ -e ~/again ] || {{ echo $$ > ~/first; echo $WORKER > ~/a; {goes_on}; }}"
-        crew.has(A, B, a=f'{first}; echo "$task" >> a.txt')
+        parallel.has(A, B, a=f'{first}; echo "$task" >> a.txt')
         running = project.start(*words)
         worker = programs[said_by("a")]
         (project.home / "again").touch()
@@ -590,10 +600,10 @@ def test_a_cluster_works_on_the_tasks_and_one_whose_worker_dies_is_tried_by_anot
         assert run.code == 0, run.text
         assert project.git("show", "HEAD:a.txt") == "a\n", "nothing of the first, for whom nobody waited"
         eventually(lambda: not alive(said_by("first")))
-        assert sorted(crew.subjects()) == ["a: Do a", "b: Do b"]
+        assert sorted(parallel.subjects()) == ["a: Do a", "b: Do b"]
 
         sleeps = "echo $$ > ~/$task; sleep 3600"
-        crew.has("c: The third", "d: The fourth", c=sleeps, d=sleeps)
+        parallel.has("c: The third", "d: The fourth", c=sleeps, d=sleeps)
         running = project.start(*words)
         third = said_by("c")
         project.progress.write_text(project.progress_text.replace("- [~] c", "- [!] c"))
@@ -603,12 +613,12 @@ def test_a_cluster_works_on_the_tasks_and_one_whose_worker_dies_is_tried_by_anot
         eventually(lambda: not alive(fourth))
 
         project.does(GOVERNS)
-        is_told_as_here(crew, project, "--executor", f"dask:{address}")
-        crew.has("e: The fifth")
+        is_told_as_here(parallel, project, "--executor", f"dask:{address}")
+        parallel.has("e: The fifth")
         only_here = executable(project.home / "here" / "only-here", "true")
         env = {"PATH": f"{only_here.parent}:{project.env['PATH']}"}
         run = project.ralph(*words, "--agent", "only-here", "--max-failures", "1", env=env)
-        assert (run.code, crew.subjects()[4:]) == (1, []), run.text
+        assert (run.code, parallel.subjects()[4:]) == (1, []), run.text
         assert re.search(r"^ralph: the worker tcp://\S+ has no only-here on its PATH$", run.stderr, re.MULTILINE)
     finally:
         kill(marked(project.env["TEST_MARK"]))
@@ -619,7 +629,7 @@ def test_a_cluster_works_on_the_tasks_and_one_whose_worker_dies_is_tried_by_anot
 @pytest.mark.parametrize("window", [1, 3])
 @pytest.mark.parametrize("seed", range(40 if LONG else 1))
 def test_any_graph_of_tasks_is_merged_each_once_in_a_legal_order_with_every_commit_green(
-    crew: Crew, project: Project, seed: int, window: int
+    parallel: ParallelProject, project: Project, seed: int, window: int
 ) -> None:
     random = Random(seed)
     names = [f"t{number}" for number in range(7 if LONG else 5)]
@@ -631,10 +641,10 @@ def test_any_graph_of_tasks_is_merged_each_once_in_a_legal_order_with_every_comm
         first = random.choice(["true", "exit 1", "kill -9 $PPID", "touch red.txt", "echo $task > shared.txt"])
         once = f"[ -e ~/$task ] || {{ touch ~/$task; {first}; }}"
         does[name] = f"{once}; sleep 0.{random.randint(0, 4)}; echo $task > {random.choice(names)}.txt; touch $task.own"
-    crew.has(*listed, **does)
+    parallel.has(*listed, **does)
     unlimited = [word for name in ("tries", "failures", "stalls") for word in (f"--max-{name}", "off")]
-    crew.works("--verify", "! test -e red.txt", "--landing-window", str(window), *unlimited, jobs=3)
-    landed = [subject.partition(":")[0] for subject in crew.subjects()]
+    parallel.works("--verify", "! test -e red.txt", "--landing-window", str(window), *unlimited, jobs=3)
+    landed = [subject.partition(":")[0] for subject in parallel.subjects()]
     assert sorted(landed) == sorted(names), "each once"
     assert all(landed.index(one) < landed.index(name) for name, others in after.items() for one in others)
     for commit in project.git("rev-list", "HEAD").split():

@@ -67,7 +67,7 @@ def test_a_mistake_in_a_template_is_one_clear_error_before_money_is_spent(projec
 def test_the_prompt_of_a_task_says_everything_once_as_it_was_written_and_in_order(project: Project) -> None:
     """First what never changes, since that is cached; then what ralph looks at, in its order; the task at last.
 
-    Any text is somebody's: a person's, or an agent's that planned.
+    Any text is somebody's: the user's, or an agent's that planned.
     """
     odd = """{{ 7 * 7 }} {% raw %} ${PROGRESS_FILE} it's "quoted" a\\b ü <b> & </b>"""
     notes = ["verify: Run `pytest` - exits with code 0", f"verify: File `{odd}` exists", "verify: it reads well"]

@@ -178,7 +178,7 @@ CHEAT = (
 
 def test_under_strict_cheats_gain_nothing_and_an_honest_try_does(project: Project, play: Play) -> None:
     project.progress.write_text(progress_text().replace("## Task List\n\n", f"## Task List\n\n{LIST}"))
-    (project.root / "notes.txt").write_text("a person's, not committed\n")
+    (project.root / "notes.txt").write_text("the user's, not committed\n")
     said = Reply(text=f"It is all done.\n\n{done_signal()}")
     sub_agent = Tool(name="Agent", input={"description": "help", "prompt": "help", "subagent_type": "general-purpose"})
     old = Reply(text=f"It is all done.\n\n{done_signal(session='ralph-20260101-010101-0123456789ab')}")

@@ -114,7 +114,7 @@ def test_it_plans_builds_verifies_and_tells_without_a_trace(project: Project) ->
 def with_everything(project: Project) -> Path:
     """Changes of all kinds; a pipe, from which nobody should read; full paths that lead back.
 
-    git knows the person by the place of the repository, its hook mends, and the plan is called like a verb.
+    git knows the user by the place of the repository, its hook mends, and the plan is called like a verb.
     """
     root = project.root
     (root / ".gitignore").write_text("ignored\nran\n")

@@ -31,11 +31,11 @@ def test_after_deaths_the_next_run_clears_up_and_the_same_command_continues(
 ) -> None:
     """One between iterations, which is nobody's failure, and one in the middle of an iteration, of a save and a commit.
 
-    What is torn is mended, as after a power failure; what the plan has cost is known; an older lock is a person's.
+    What is torn is mended, as after a power failure; what the plan has cost is known; an older lock is the user's.
     """
-    persons = project.root / ".git" / "config.lock"
-    persons.touch()
-    eventually(lambda: time.time() - persons.stat().st_ctime > 0.1)  # the times of files may lie 20 ms in the past
+    users = project.root / ".git" / "config.lock"
+    users.touch()
+    eventually(lambda: time.time() - users.stat().st_ctime > 0.1)  # the times of files may lie 20 ms in the past
     project.has_tasks("one", "two", notes="What nobody else knows.\n")
     project.progress.write_text(project.progress_text.replace("\n\n## Status", "\nSpent: $4.90\n\n## Status"))
     tools = [starts(offspring.sleeper("tool"), tool=True), starts(offspring.hidden("hidden")), writes(LOCK, "")]
@@ -66,7 +66,7 @@ def test_after_deaths_the_next_run_clears_up_and_the_same_command_continues(
         assert not (project.root / lock).exists()
     assert project.ralph("other.md") == Run(code=3, stdout="", stderr="")
     run = project.build(*bound)
-    assert (run.code, len(agent.calls), persons.exists()) == (0, 3, True), run.text
+    assert (run.code, len(agent.calls), users.exists()) == (0, 3, True), run.text
     left = "it was in: Edit made.py; files it had changed, which may be gone since: made.py; its last words: Now two.\n"
     assert f"One was cut short before it was ready: ralph was killed; {left}" in agent.prompts[-1]
     assert "- [x] one\n- [x] two\n\n## Notes\nWhat nobody else knows.\n" in project.progress_text

@@ -13,7 +13,7 @@ UNBOUNDED = ("--max-tries", "off", "--max-failures", "off", "--max-stalls", "off
 RESTORES = ("--on-failure", "restore", *UNBOUNDED)
 FURNISHED = """
 mkdir src; echo 'a = 1' > a.py; echo 'b = 1' > src/b.py; echo '*.log\nbuild/' > .gitignore; ln -s a.py link
-echo echo > run.sh; chmod 755 run.sh; echo s > secret.txt; chmod 600 secret.txt; echo "a person's" > noise.log
+echo echo > run.sh; chmod 755 run.sh; echo s > secret.txt; chmod 600 secret.txt; echo "the user's" > noise.log
 mkdir ../elsewhere; echo "somebody's" > ../elsewhere/b.py
 """
 

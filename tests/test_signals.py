@@ -130,9 +130,9 @@ CONTAINER = 'mkdir -p ../there; mount --bind . ../there && cd ../there && exec "
 def test_under_nohup_and_beside_the_user_who_commits_a_run_continues(
     project: Project, agent: Agent, tmp_path: Path
 ) -> None:
-    """A hang-up is ignored; a lock of git's that is a person's, or older than the iteration, is left alone.
+    """A hang-up is ignored; a lock of git's that is the user's, or older than the iteration, is left alone.
 
-    The person's git is in a container, where that can be had; what writes another lock is no git.
+    The user's git is in a container, where that can be had; what writes another lock is no git.
     """
     older, lock, go = project.root / ".git" / "config.lock", project.root / ".git" / "index.lock", tmp_path / "go"
     older.touch()

@@ -61,7 +61,7 @@ KILL = "kill -9 $(ps -o ppid= -p $(ps -o ppid= -p $PPID))"
 
 
 def test_tasks_are_ticked_and_committed_one_by_one_with_what_the_agent_changed(project: Project, agent: Agent) -> None:
-    """In a commit is neither what a person left uncommitted, nor what is ignored, nor what checks leave behind.
+    """In a commit is neither what the user left uncommitted, nor what is ignored, nor what checks leave behind.
 
     Nor what a failed try of another task did, nor another plan's progress file.
     """
@@ -169,7 +169,7 @@ def test_three_failures_or_the_agents_word_block_a_task_and_the_others_continue(
     blocked = '<task-blocked session="@SESSION@" id="@TASK@">which number?</task-blocked>'
     agent.story(tries(), tries(signals=blocked), tries(writes("other", "1")), tries(), tries(), tries(signals=blocked))
     run = built(project, "--no-auto-commit", code=4)
-    assert "RALPH_DONE refused: 4 tasks are not ticked" in run.text, "a person's word does not do, either"
+    assert "RALPH_DONE refused: 4 tasks are not ticked" in run.text, "the user's word does not do, either"
     fails, two, passes = ("part", False), ("two", False), ("oth", True)
     assert project.iterations("requirement_id", "success") == [fails, two, passes, fails, fails, two]
     assert "a part of one: The first" in agent.prompts[0]
@@ -216,7 +216,7 @@ def test_what_an_agent_blocked_is_tried_again_after_what_else_can_begin_and_what
 def test_an_attempt_that_git_does_not_take_or_that_changes_nothing_has_failed(
     project: Project, agent: Agent, tmp_path: Path
 ) -> None:
-    """A person's git holds the lock of the index for a moment. What changes no file needs somebody who checks it."""
+    """The user's git holds the lock of the index for a moment. What changes no file needs somebody who checks it."""
     git, once = shutil.which("git", path=project.env["PATH"]), tmp_path / "once"
     locked = f'*" --intent-to-add "*) [ -e {once} ] || {{ touch {once}; echo "fatal: locked" >&2; exit 128; }} ;;'
     executable(tmp_path / "bin" / "git", f'case " $* " in {locked} esac\nexec {git} "$@"')
@@ -324,7 +324,7 @@ def test_only_holds_without_strict_and_in_commits_too(project: Project, agent: A
     app = project.root / "app.py"
     project.does(
         "mkdir -p .git/info; echo '*.tmp' > .git/info/exclude; echo app > app.py; git add -A; git commit -qm app\n"
-        "git config commit.cleanup strip; echo 'app, and what a person is writing' > app.py"
+        "git config commit.cleanup strip; echo 'app, and what the user is writing' > app.py"
     )
     project.has_tasks("one")
     acts = writes("app.py", "cheat\n"), writes("tests/a.py", "test\n"), writes("a.tmp", "ignored")
@@ -332,14 +332,14 @@ def test_only_holds_without_strict_and_in_commits_too(project: Project, agent: A
     agent.story(step(*acts, ticks="all", writes_done=True, after=[commits]))
     run = project.build("--only", "tests/**")
     assert run.code == 0, run.text
-    assert app.read_text() == "app, and what a person is writing\n"
+    assert app.read_text() == "app, and what the user is writing\n"
     assert (project.root / "a.tmp").exists()
     assert project.git("show", "HEAD:app.py") == "app\n"
     assert project.git("log", "-1", "--format=%B", "--name-only") == "tests and more\n\n# What\n\n\ntests/a.py\n"
 
 
 def test_a_signal_puts_the_task_down_also_in_the_middle_of_its_checks(project: Project, agent: Agent) -> None:
-    """What a person saves while the agent thinks stays, or is kept where it is in the task list."""
+    """What the user saves while the agent thinks stays, or is kept where it is in the task list."""
     task = "- [ ] one: The first\n  - verify: Run `sh check.sh` - exits with code 0\n"
     task += "  - verify: GET / returns 200\n" * 2 + "  - begun: 2026-11-20 22:14:03\n"
     wants(project, task)

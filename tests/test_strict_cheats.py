@@ -150,7 +150,7 @@ def test_a_death_within_the_commit_leaves_one_commit_of_the_task(
 def test_what_an_attempt_left_that_was_cut_short_is_committed_though_a_later_one_was_restored(
     project: Project, agent: Agent
 ) -> None:
-    """And what a person sets between that death and the next keeps no start from working."""
+    """And what the user sets between that death and the next keeps no start from working."""
     wants(project, "- [ ] one: The first\n  - verify: File `two.txt` exists\n")
     made, dies = writes("one.txt", "1\n"), runs(KILL)
     agent.story(tries(made, dies), step(dies), tries(made), tries(made, writes("two.txt", "2\n")))

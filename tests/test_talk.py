@@ -1,4 +1,4 @@
-"""A person at a terminal talks with the agent, `ralph PLAN talk`, and then lets it work."""
+"""The user at a terminal talks with the agent, `ralph PLAN talk`, and then lets it work."""
 
 import json
 import shlex
@@ -44,7 +44,7 @@ def ralph(*words: str) -> str:
 def test_what_the_user_wishes_is_planned_and_built_without_another_question(
     tmux: Tmux, project: Project, talker: Agent
 ) -> None:
-    """In a mode that the file names, which gives way to the next, and in one that the person names."""
+    """In a mode that the file names, which gives way to the next, and in one that the user names."""
     tmux.open(100, 50)
     talker.story(step(), step(ticks="all", writes_done=True))
     project.env["RALPH_SLACK_WEBHOOK_URL"] = "http://127.0.0.1:9/secret"
@@ -74,7 +74,7 @@ def test_what_the_user_wishes_is_planned_and_built_without_another_question(
     assert "RALPH_" not in (project.outputs / "environment").read_text()
 
 
-@pytest.mark.parametrize("stop", ["", "RALPH_STOP\n"], ids=["", "the person's own stop stays"])
+@pytest.mark.parametrize("stop", ["", "RALPH_STOP\n"], ids=["", "the user's own stop stays"])
 def test_a_run_at_work_is_stopped_after_its_iteration_by_who_says_yes_and_nothing_begins_by_who_does_not(
     tmux: Tmux, project: Project, talker: Agent, stop: str
 ) -> None:

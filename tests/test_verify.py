@@ -26,7 +26,7 @@ def count(project: Project) -> int:
 def test_what_fails_is_taken_back_with_why_and_what_holds_is_done_and_the_next_run_believes_it(
     project: Project, agent: Agent, offspring: Offspring
 ) -> None:
-    """A person's word, too; and the command knows no secret, has nothing to read, and leaves nothing running."""
+    """The user's word, too; and the command knows no secret, has nothing to read, and leaves nothing running."""
     project.env["RALPH_TELEGRAM_BOT_TOKEN"] = "s3cr3t"
     looks = "cd; env > env.txt; cat > stdin.txt; cd -; touch build.out"
     red = "{ echo 'FAIL: expected 3, got 4'; exit 7; }"
@@ -129,7 +129,7 @@ def test_whatever_it_prints_is_quoted_and_means_nothing(project: Project, agent:
     assert "\nVerified: x\n" not in project.progress_text
     assert project.progress.stat().st_size < 10_000
     (log,) = [data for name, data in project.transcripts().items() if name.endswith("0001.verify.log") and data]
-    assert len(log) > 5_000_000, "all of it is there for a person"
+    assert len(log) > 5_000_000, "all of it is there for the user"
     agent.story(step(file="made.txt", writes_done=True))
     assert project.build("--verify", "rm feature_PROGRESS.md").code == 0
     assert re.search(r"^Verified: .* [0-9a-f]{10}-dirty-[0-9a-f]{8}$", project.progress_text, re.MULTILINE), (

@@ -1,4 +1,4 @@
-"""What ralph costs beside what a person would write in its place: prints tables, asserts nothing; README.md explains.
+"""What ralph costs beside what the user would write in its place: prints tables, asserts nothing; README.md explains.
 
 `python tests/bench/bench.py [TABLE ...]`
 """
@@ -145,7 +145,7 @@ def loop(bench: Bench) -> None:
 
 
 def strict(bench: Bench) -> None:
-    """Whole runs under --strict beside the shell loop that a person would write for the same."""
+    """Whole runs under --strict beside the shell loop that the user would write for the same."""
     bare = ("strict", "bash", "-c", BARE_STRICT, "shell", "feature_PROGRESS.md", str(PROMPT), bench.obedient)
     ralph = ("strict", bench.ralph, *STRICT, "--verify", "true", "--agent", bench.obedient)
     for tasks, files in ((30, 0), (100, 0), (30, 5000)):

@@ -1,4 +1,4 @@
-"""kill -9, TERM and INT of whatever works under --jobs, with roles, while a person commits: nothing lost or doubled.
+"""kill -9, TERM and INT of whatever works under --jobs, with roles, while the user commits: nothing lost or doubled.
 
 The coordinator, attempts, supervisors, the ralphs and the agents in the clones: each may be the next one that dies.
 """

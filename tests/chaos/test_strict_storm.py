@@ -1,4 +1,4 @@
-"""--strict under kill -9, TERM and INT: each task is done once, and a person's uncommitted work stays as it is."""
+"""--strict under kill -9, TERM and INT: each task is done once, and the user's uncommitted work stays as it is."""
 
 import pytest
 from ralph_driver import LONG, Project
@@ -23,7 +23,7 @@ TASKS = """\
   - verify: Run `work/deep/er/t3.sh` - exits with code 0
 """
 PERSONS = ("both.txt", "edited.txt", "gone.txt", "run.sh", "staged.txt", "mine.txt", "work/mine.txt")
-"""What a person has not committed: staged and edited again, edited, deleted, of another mode, staged, untracked."""
+"""What the user has not committed: staged and edited again, edited, deleted, of another mode, staged, untracked."""
 FURNISHED = """
 mkdir work
 for one in both.txt edited.txt gone.txt run.sh work/base.txt work/old.txt work/move.txt; do echo $one > $one; done
@@ -66,8 +66,8 @@ printf 'Made it.\n\n%s\n' "$signal"
 BEYOND = ("git reset -q --hard", "for one in mine.txt edited.txt new.txt; do echo spoilt > $one; done")
 
 
-def persons(project: Project) -> dict[str, object]:
-    """The person's work as it is: what the files hold, their modes, and what is staged."""
+def users(project: Project) -> dict[str, object]:
+    """The user's work as it is: what the files hold, their modes, and what is staged."""
     paths = {name: project.root / name for name in PERSONS}
     files = {name: (path.read_bytes(), path.stat().st_mode) for name, path in paths.items() if path.exists()}
     return {"staged": project.git("ls-files", "-s", "--", *PERSONS), **files}
@@ -79,7 +79,7 @@ def test_whatever_is_hit_each_task_is_done_and_committed_once(project: Project, 
     agent = AGENT.replace("RESETS", deeds[0]).replace("SPOILS", deeds[1])
     project.does(FURNISHED)
     wants(project, TASKS)
-    first, before = project.git("rev-parse", "HEAD").strip(), persons(project)
+    first, before = project.git("rev-parse", "HEAD").strip(), users(project)
     storm = Storm(project, words[0], agent, TO_RALPH + TO_OTHERS[:1], kills=KILLS)
     storm.rages("--strict", "--verify", "sleep 0.02", *words)
     assert storm.killed >= 2, "a calm storm proves little"
@@ -91,7 +91,7 @@ def test_whatever_is_hit_each_task_is_done_and_committed_once(project: Project, 
     made = [(task, {*names}) for task, *names in map(str.split, log.split("\0")[1:])]
     assert sorted(made) == [*MADE.items()]
     assert project.git("symbolic-ref", "HEAD").strip() == "refs/heads/main"
-    assert persons(project) == before
+    assert users(project) == before
     untracked = {*project.git("ls-files", "--others", "--exclude-standard").split()}
     assert untracked - {*PERSONS} == {project.progress.name}
     assert [*(project.root / ".git").rglob("*.lock")] == []

@@ -1,4 +1,4 @@
-"""kill -9, TERM and INT of a strict ralph, and between a death and the next run a person works in the same tree.
+"""kill -9, TERM and INT of a strict ralph, and between a death and the next run the user works in the same tree.
 
 Stages, removes, commits, begins branches, edits the list: all of it stays, and no task's commit has it.
 """
@@ -72,7 +72,7 @@ class Person:
                 self._edits("## Notes\n", f"## Notes\n- note {number}\n")
             case "asks":
                 TASKS.append(f"p{number}")
-                self._edits("\n## Notes\n", f"\n- [ ] p{number}: A person's\n\n## Notes\n")
+                self._edits("\n## Notes\n", f"\n- [ ] p{number}: The user's\n\n## Notes\n")
 
     def _edits(self, old: str, new: str) -> None:
         self._project.progress.write_text(self._project.progress_text.replace(old, new, 1))
