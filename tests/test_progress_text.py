@@ -84,7 +84,7 @@ def test_open_tasks_that_are_gone_are_missed(before: str, after: str, gone: str)
     ],
 )
 def test_a_new_task_stands_at_the_end_of_the_list(text: str, now: str) -> None:
-    assert progress.with_tasks(text.encode(), [b"- [ ] new"]).decode() == now
+    assert progress.with_tasks_added(text.encode(), [b"- [ ] new"]).decode() == now
 
 
 @pytest.mark.parametrize(

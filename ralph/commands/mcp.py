@@ -161,7 +161,7 @@ class Tools:
             return {"task_id": task_id, "status": "proposed"}
         if self._file.last.done:  # else no run would begin it
             self._edit(lambda text: progress.with_status(text, "IN_PROGRESS"))
-        return self._edit_task(task_id, lambda text: progress.with_tasks(text, tasks.task_lines([new])))
+        return self._edit_task(task_id, lambda text: progress.with_tasks_added(text, tasks.task_lines([new])))
 
     def increment_retry(self, task_id: str, reason: str = "") -> Answer:
         """Says that an attempt at this task failed, and why; after too many it is blocked."""

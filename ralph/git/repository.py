@@ -207,7 +207,7 @@ class Repository(Git):
         listed = Git(self.root, {**self._env, "GIT_INDEX_FILE": str(index)}).list_names("ls-files", "--stage", "-z")
         return {row[row.index("\t") - 1 :]: row for row in listed}  # `100644 OBJECT STAGE`, a tab, the name
 
-    def put_index_entries_back(self, seen: Path) -> None:
+    def put_index_back_keeping_later_changes(self, seen: Path) -> None:
         """Puts the saved index back, except what the user staged after the index was copied to `seen`."""
         before, after, now = map(self._index_entries, (self.index_copy, seen, self._index))
         if after == now:

@@ -7,7 +7,7 @@ so a restart needs no code: the same command continues where the file says.
 from ralph.loop.iteration import pause_between, pause_or_wait, record_iteration
 from ralph.loop.modes import advance_mode, is_validation_due, skip_build_if_done, switch_to_file_mode
 from ralph.plan import progress
-from ralph.run.claims import check_done_and_count, verify_before_start
+from ralph.run.claims import check_done_and_count, run_first_verify
 from ralph.run.context import Run
 from ralph.run.judge import Iteration, judge_iteration
 from ralph.run.stop_rules import Reason, Stop, needs_final_check
@@ -45,7 +45,7 @@ def prepare_next_iteration(run: Run) -> Stop | None:
         pause_between(run)
         run.read_progress()
     stop = run.stop_reason()
-    if not stop and verify_before_start(run):
+    if not stop and run_first_verify(run):
         return prepare_next_iteration(run)
     stop = stop or (None if is_due and run.controller.is_busy else run.controller.choose_next())
     return prepare_next_iteration(run) if stop and advance_mode(run, stop) else stop

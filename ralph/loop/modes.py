@@ -102,7 +102,7 @@ def end_one_iteration_mode(run: Run, iteration: Iteration) -> Iteration:
             run.count_put_back({"RALPH_DONE": 0} if says_done else {})
         run.file.edit(progress.with_status, "IN_PROGRESS")
     if judges and iteration.missing:
-        run.file.edit(progress.with_tasks, [task.line.body for task in iteration.missing])
+        run.file.edit(progress.with_tasks_added, [task.line.body for task in iteration.missing])
         run.console.complain(f"put back what {run.mode} may not take away: {quote_tasks(iteration.missing)}")
         run.count_put_back({"open task": len(iteration.missing)})
         iteration = replace(iteration, missing=())

@@ -33,7 +33,7 @@ _PATTERNS = (
         r"""(?is:agent-browser\s*:\s*(?P<action>(?:"[^"\\]*"|'[^']*'|[^"'\\])+?)(?:\s+[-–—]+(?:\s.*)?)?)"""  # noqa: RUF001
     ),
 )
-Lacks = Callable[[Path, bytes], str]
+CommitLacks = Callable[[Path, bytes], str]
 """Returns why a task's commit would lack an existing file, or its content; empty if it would not."""
 
 
@@ -122,7 +122,7 @@ def evaluate_check(
     *,
     base_url: str,
     run: Callable[[str], CheckResult | None],
-    lacks: Lacks = lambda *_: "",
+    lacks: CommitLacks = lambda *_: "",
 ) -> CheckResult | None:
     """Runs a check and returns its result, with exit code 0 if it is met; None if a signal ended the command.
 
@@ -154,7 +154,7 @@ def evaluate_check(
     return CheckResult(1, f"{what}, and should have {should} {wanted}", output)
 
 
-def _check_file(path: str, holds: str, lacks: Lacks) -> CheckResult:
+def _check_file(path: str, holds: str, lacks: CommitLacks) -> CheckResult:
     """Checks a file of the project, wherever links lead; a folder exists as well."""
     odd = ""
     wanted = holds.encode(errors="surrogateescape")

@@ -76,13 +76,14 @@ def refuse_done(run: Run, reasons: Sequence[str], missing: Sequence[Task] = (), 
         run.console.complain(f"RALPH_DONE refused: {reason}")
 
     def taken_back(text: bytes) -> bytes:
-        text = progress.with_tasks(progress.with_status(text, "IN_PROGRESS"), [task.line.body for task in missing])
+        text = progress.with_status(text, "IN_PROGRESS")
+        text = progress.with_tasks_added(text, [task.line.body for task in missing])
         return progress.with_rejection(text, reasons, output)
 
     run.file.edit(taken_back)
 
 
-def verify_before_start(run: Run) -> bool:
+def run_first_verify(run: Run) -> bool:
     """Runs the verify command once before the first agent, which is not to blame for a red one; True if it ran now."""
     settings, now = run.settings, run.file.last
     if not settings.verify or settings.once or run.start.rehearsal or run.is_attempt:

@@ -11,12 +11,12 @@ from ralph.git.changes import run_git
 from ralph.plan import tasks
 from ralph.plan.tasks import Note, Task
 from ralph.run import acceptance
-from ralph.run.acceptance import Check, CheckResult, Lacks, checks_of_tasks
+from ralph.run.acceptance import Check, CheckResult, CommitLacks, checks_of_tasks
 from ralph.run.context import Run
 from ralph.words import plural, timestamp
 
 
-def run_check(run: Run, check: Check, lacks: Lacks, doing: str = "checking") -> CheckResult | None:
+def run_check(run: Run, check: Check, lacks: CommitLacks, doing: str = "checking") -> CheckResult | None:
     """Runs a check and returns its result; None if a signal ended it."""
     ended = acceptance.evaluate_check(
         check,
@@ -27,7 +27,7 @@ def run_check(run: Run, check: Check, lacks: Lacks, doing: str = "checking") -> 
     return None if run.stop_if_interrupted() else ended
 
 
-def run_checks_before(run: Run, checks: Iterable[Check], lacks: Lacks) -> dict[str, CheckResult] | None:
+def run_checks_before(run: Run, checks: Iterable[Check], lacks: CommitLacks) -> dict[str, CheckResult] | None:
     """Runs these checks before anything is built. Returns their results by text; None if a signal ended them.
 
     Each is run once. One that may change something is not run, and counts as one that cannot run.
@@ -63,7 +63,7 @@ def is_proved(task: Task, checks: Sequence[Check], *, has_changes: bool) -> bool
     return bool(was_red) or (has_changes and (bool(unknown) or not texts))
 
 
-def recheck(run: Run, text: bytes, lacks: Lacks) -> dict[str, str] | None:
+def recheck(run: Run, text: bytes, lacks: CommitLacks) -> dict[str, str] | None:
     """Runs the checks of ticked tasks again. Returns why tasks are no longer done, by id; None if it had to stop early.
 
     Each check is run once, in the order of the list, and a red one twice, since tests can be flaky. It skips checks

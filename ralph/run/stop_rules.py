@@ -177,7 +177,7 @@ def tally_after_breaker(opened: str, settings: Settings) -> Tally:
 def _limit_reached(now: Progress, tally: Tally, settings: Settings, elapsed_s: float) -> Stop | None:
     if _reached(tally.iterations, settings.max_iterations):
         return Stop(Reason.LIMIT, f"max-iterations is {settings.max_iterations}")
-    for name, whose, most, spent in _cost_limits(now, tally, settings):
+    for name, whose, most, spent in _usd_limits(now, tally, settings):
         if most - spent < _NOTHING_USD:
             return Stop(Reason.LIMIT, f"{name} is {format_usd(most)}, and {whose} cost {format_usd(spent)} so far")
     if _reached(elapsed_s, settings.max_time):
@@ -189,7 +189,7 @@ def _reached(count: float, limit: float | None) -> bool:
     return limit is not None and count >= limit
 
 
-def _cost_limits(now: Progress, tally: Tally, settings: Settings) -> list[tuple[str, str, float, float]]:
+def _usd_limits(now: Progress, tally: Tally, settings: Settings) -> list[tuple[str, str, float, float]]:
     """Returns the limits in US dollars: the name, whose limit it is, the limit, and what was spent."""
     bounds = []
     if settings.max_cost is not None:
@@ -201,7 +201,7 @@ def _cost_limits(now: Progress, tally: Tally, settings: Settings) -> list[tuple[
 
 def remaining_usd(now: Progress, tally: Tally, settings: Settings) -> float | None:
     """Returns what is left of the budgets of this run and of the plan, in US dollars; None without a limit."""
-    return min((most - spent for _, _, most, spent in _cost_limits(now, tally, settings)), default=None)
+    return min((most - spent for _, _, most, spent in _usd_limits(now, tally, settings)), default=None)
 
 
 def budget_usd(now: Progress, tally: Tally, settings: Settings) -> float | None:

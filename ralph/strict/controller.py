@@ -215,7 +215,7 @@ class StrictController(Controller):
     def _require_proof(self, iteration: Iteration, checks: Sequence[Check]) -> Finding:
         """Requires evidence that the attempt made the checks green, or two agents' word if nothing can prove it."""
         now = self._current_task
-        has_changes = bool(self._guard.changed_files(now.id)) or iteration.before.size != iteration.after.size
+        has_changes = bool(self._guard.uncommitted_files(now.id)) or iteration.before.size != iteration.after.size
         has_checks = any(one.fields for one in checks)
         if evidence.is_proved(now, checks, has_changes=has_changes) or (has_checks and not self._demands_proof):
             return Finding()
@@ -262,7 +262,7 @@ class StrictController(Controller):
     def _record_unproved(self, iteration: Iteration, why: str) -> Iteration:
         """Records a first claim that nothing proves. It does not fail the attempt: another agent has to confirm it."""
         run, task = self._run, self._task
-        changed = join_names(self._guard.changed_files(task.id), 10) or "nothing"
+        changed = join_names(self._guard.uncommitted_files(task.id), 10) or "nothing"
         first = without_signals(iteration.turn.final_words).partition("\n")[0]
         message = f"{timestamp()} changed {changed}; said: {first}"
         self._mark_task(" ", "claimed", message)

@@ -264,7 +264,7 @@ class Guard:
         self._changed_by_user = ()
         return findings.tampered
 
-    def changed_files(self, task: str) -> Sequence[str]:
+    def uncommitted_files(self, task: str) -> Sequence[str]:
         """Returns the files that attempts at this task changed and that are in no commit."""
         return self._uncommitted.get(task, ())
 
@@ -377,7 +377,7 @@ class Guard:
             self.blocked = error.message
             return None
         if look:
-            repository.put_index_entries_back(self._shadow.folder / INDEX_AT_LOOK)
+            repository.put_index_back_keeping_later_changes(self._shadow.folder / INDEX_AT_LOOK)
         else:
             repository.put_index_back()
         if moved is None:

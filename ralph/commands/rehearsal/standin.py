@@ -54,7 +54,7 @@ def _fake_planning(plan: Path, file: Path) -> str:
     lines = [line.body for line in read_lines_and_fences(plan.read_bytes()).lines]
     listed = [found[1] for line in lines if (found := _POINT.fullmatch(line))]
     points = list(dict.fromkeys(listed)) or [f"Build what {plan.name} says".encode(errors="replace")]
-    _write_file(file, progress.with_tasks(file.read_bytes(), [b"- [ ] " + point for point in points]))
+    _write_file(file, progress.with_tasks_added(file.read_bytes(), [b"- [ ] " + point for point in points]))
     return f"{plural(len(points), 'task')} written, in the order of the plan."
 
 

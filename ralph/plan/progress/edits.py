@@ -104,7 +104,7 @@ def with_status_line(text: bytes, line: str) -> bytes:
     return insert_lines(text, at, [encode_text(line)])
 
 
-def with_tasks(text: bytes, lines: Sequence[bytes]) -> bytes:
+def with_tasks_added(text: bytes, lines: Sequence[bytes]) -> bytes:
     """The text with these lines at the end of the task list."""
     tasks = parse(text).tasks
     if not tasks:
