@@ -41,10 +41,8 @@ def test_a_check_that_held_before_proves_nothing_and_takes_the_word_of_two_agent
     run = built(project)
     assert "one: 2 of 2 checks hold before it is begun: File `README` exists, Run `true`" in run.stdout
     first, second, third = agent.prompts
-    told = (
-        "These held before anybody began, so they prove nothing, and the task's words bind:\n- File `README` exists\n"
-    )
-    assert (told in first, "These held" in third) == (True, False)
+    told = "so they prove nothing: do what the task's words ask for:\n- File `README` exists\n"
+    assert (told in first, "These already passed" in third) == (True, False)
     assert "nothing proves it" not in first
     assert re.search(r"nothing proves it. It did this: \S+ \S+ changed one.txt; said: Wrote one.txt.", second)
     assert (
@@ -160,11 +158,11 @@ def test_a_verify_that_is_red_before_the_first_task_is_reported_before_money_is_
     assert "FAIL: no server" in mailbox.notices[0]
     assert said in mailbox.notices[-1]
     assert f"RALPH_BLOCKED: ralph: {said}" in project.progress_text
-    assert "was red before anything was built, and has not been green yet" in agent.prompts[0]
+    assert "failed before anything was built, and has not passed yet" in agent.prompts[0]
     project.progress.write_text(project.progress_text.replace("RALPH_BLOCKED", "> "))
     agent.story(tries(runs("touch mended")), tries(writes("two.txt", "")))
     built(project, *check)
-    assert ["was red before" in prompt for prompt in agent.prompts[-2:]] == [True, False]
+    assert ["failed before anything" in prompt for prompt in agent.prompts[-2:]] == [True, False]
 
 
 def test_what_a_verify_was_before_is_asked_once_for_a_plan_and_a_command(project: Project, agent: Agent) -> None:

@@ -87,7 +87,7 @@ def test_all_plans_builds_and_validates_until_nothing_is_left(project: Project, 
     left = "mode: {}\n  changed by then: {}\n  Decision: no database\n"
     ways = left.format("plan -> build", "nothing"), left.format("validate -> build", "nothing")
     assert [[way in prompt for way in ways] for prompt in agent.prompts[1:4:2]] == [[True, False], [False, True]]
-    told = [("What ralph recorded" in prompt, "no database" in prompt) for prompt in agent.prompts[2::2]]
+    told = [("ralph's notes on recent iterations" in prompt, "no database" in prompt) for prompt in agent.prompts[2::2]]
     assert told == [(False, False)] * 3, "who validates is blind first"
     assert "\nMode: build 2/3\n" in mailbox.notices[-2]
     again = project.ralph(*ALL)

@@ -97,11 +97,17 @@ def test_the_prompt_of_a_task_says_everything_once_as_it_was_written_and_in_orde
         executable(project.root.parent / "bin" / "agent-browser", "")
 
 
-CHECKED = "ralph runs `make test` here: run it as it stands. If it cannot start, and no task will make it start, write"
+CHECKED = "ralph runs `make test` here: run exactly that. If it cannot start, and no task will change that, write"
 BUILT_IN = {
-    "plan": ("plan and progress file are untracked is normal", "Never write RALPH_DONE", "IN_PROGRESS", CHECKED),
-    "build": ("one task", "CLAUDE.md", "RALPH_DONE", "IN_PROGRESS", "reword one only where", "go to 9", CHECKED),
-    "task": ("Never write RALPH_DONE", "Do not commit", "every mark, id, text", "## Proposed", "are not yours"),
+    "plan": ("plan and the progress file are untracked", "Never write RALPH_DONE", "IN_PROGRESS", CHECKED),
+    "build": ("one task", "CLAUDE.md", "RALPH_DONE", "IN_PROGRESS", "reword one only if", "go to 9", CHECKED),
+    "task": (
+        "Never write RALPH_DONE",
+        "Do not commit",
+        "every mark, id, text",
+        "## Proposed",
+        "Do not change the plan",
+    ),
     "validate": ("every requirement", "## Validation", "untick", "Tick nothing", "counts above the plan"),
 }
 
@@ -114,7 +120,7 @@ def test_the_built_in_prompts_are_short_and_tell_what_agents_stumbled_over(proje
     assert len(prompt.encode()) < 6000
     assert not [left for left in ("{{", "}}", "{%", "{#", "${") if left in prompt]
     assert prompt.index(str(project.root / "feature.md")) > len(prompt) // 2
-    told = [*BUILT_IN[mode], "feature_PROGRESS.md", "AGENTS.md where there is one", "## Messages", "sub-agent"]
+    told = [*BUILT_IN[mode], "feature_PROGRESS.md", "AGENTS.md if there is one", "## Messages", "sub-agent"]
     assert [words for words in told if words.lower() not in prompt.lower()] == []
 
 
@@ -124,8 +130,8 @@ def test_what_each_iteration_of_a_night_reads_is_few_words(project: Project) -> 
     for mode, most in {"build": 520, "task": 560}.items():
         prompt = project.ralph("feature.md", mode, "--dry-run").stdout.partition("\n\n")[2]
         assert most - 60 < len(prompt.split()) <= most, (mode, len(prompt.split()))
-        assert "A command or trap that took several attempts to find belongs in AGENTS.md" in prompt
-        assert "in a browser where there is one" in prompt
+        assert "A command or pitfall that took several attempts to find belongs in AGENTS.md" in prompt
+        assert "in a browser, if there is one" in prompt
 
 
 def test_who_validates_writes_down_what_it_found_before_it_reads_what_others_claim(project: Project) -> None:

@@ -102,7 +102,7 @@ def test_codex_reviews_what_claude_builds_and_validates_it_blind(
     assert "one.txt: it is empty" in told(built.requests[2])
     assert ("You change nothing" in told(reviewed.requests[0]), len(reviewed.requests)) == (True, 6)
     last = told(reviewed.requests[-1])
-    assert ("You validate" in last, "What ralph recorded" in last) == (True, False)
+    assert ("You validate" in last, "ralph's notes on recent iterations" in last) == (True, False)
     assert project.git("show", "--format=%(trailers:key=Ralph-Role)", "--name-only").split() == [
         "Ralph-Role:",
         "review",

@@ -47,9 +47,9 @@ def test_a_task_passes_each_role_with_its_own_prompt_and_tools_and_is_committed_
     gutted = "    +++ tests/one.py (now)\n    @@ -1 +1 @@\n    -assert True\n    +pass\n"
     assert [gutted in call.prompt for call in (build, review, rereview)] == [False, True, True]
     assert "You write the tests of one task" in test.prompt
-    assert "Where no test makes sense, write none and signal." in test.prompt
+    assert "If no test makes sense, write none and signal." in test.prompt
     assert "You do one task" in build.prompt
-    assert "You change nothing: whatever you change is put back." in review.prompt
+    assert "You change nothing: ralph puts back whatever you change." in review.prompt
     assert f"rejected: {FAULTS}\n" in again.prompt, "to its end"
     assert again.prompt.count("an empty one is accepted") == 1
     assert not TOKEN.search(str(project.journal())), "which later prompts tell of"
