@@ -1,7 +1,7 @@
-"""addresses.py PROJECT REF [FOLDER]: makes what a package index shows lead back to the project's pages.
+"""addresses.py PROJECT REF [FOLDER]: makes the links that a package index shows lead back to the project.
 
-The README's pictures and links are relative, so that they work in any clone or fork. On a package index they would lead
-nowhere: there they need the address of the project, such as https://github.com/you/ralph, and of the tag.
+The README's pictures and links are relative, so that they work in any clone or fork. On a package index they would be
+broken: there they need the project's address, such as https://github.com/you/ralph, and the tag.
 """
 
 import re
@@ -13,7 +13,7 @@ _PICTURES = (".svg", ".png")
 
 
 def absolute(text: str, project: str, ref: str) -> str:
-    """A page at the top of the project, with the full address wherever it had a relative one."""
+    """Returns the text of a page at the top of the project, with full addresses in place of relative ones."""
 
     def full(found: re.Match[str]) -> str:
         path = found[2].partition("#")[0]
@@ -23,7 +23,7 @@ def absolute(text: str, project: str, ref: str) -> str:
 
 
 def urls(project: str, ref: str) -> str:
-    """The table of the project's pages, as in pyproject.toml."""
+    """Returns the table of the project's pages for pyproject.toml."""
     pages = {"": "Homepage", "/issues": "Issues", f"/blob/{ref}/CHANGELOG.md": "Changelog"}
     lines = [f'{name} = "{project}{path}"' for path, name in pages.items()]
     return "\n".join(["", "[project.urls]", *lines, f'Documentation = "{project}/blob/{ref}/docs/README.md"', ""])
