@@ -18,7 +18,7 @@ SIGNAL = re.compile(r'<task-done session="[^"]+">([^<]+)</task-done>')
 
 
 class Agent:
-    """One call: what kind it is, and what chance says today."""
+    """One call of the agent, with its kind and its random numbers."""
 
     def __init__(self, name: str, kind: str, seed: str, folder: str) -> None:
         calls = Path(folder) / "calls"
@@ -28,7 +28,7 @@ class Agent:
         self.kind, self._chance = kind, random.Random(f"{name} {kind} {seed} {calls.stat().st_size}")
 
     def works(self, prompt: str) -> None:
-        """One turn."""
+        """Plans, validates or does one step, as the prompt asks."""
         signal = SIGNAL.findall(prompt)
         text = PROGRESS.read_text()
         if "You plan" in prompt.partition("\n")[0]:
@@ -44,7 +44,7 @@ class Agent:
         return None
 
     def _does(self, step: Step) -> bool:
-        """Does the step, or what this kind does in its place; False where it was cut off."""
+        """Does the step, or what this kind of agent does instead. Exits with 1 if it is cut off."""
         lucky = self._chance.random() < 0.5
         if self.kind == "lazy" or (self.kind == "lying" and lucky):
             if self.kind == "lying":
@@ -70,7 +70,7 @@ class Agent:
         return not subprocess.run(["sh", "-c", step.hidden], check=False, capture_output=True).returncode
 
     def _ticks(self, step: Step) -> None:
-        """What the agent of a plain loop does itself: the tick, the commit, and the last word."""
+        """Ticks, commits and claims to be done, as the agent does without --strict."""
         text = PROGRESS.read_text().replace(f"- [ ] {step.id}:", f"- [x] {step.id}:")
         if "- [ ]" not in text:
             text = text.replace("\nIN_PROGRESS\n", "\nRALPH_DONE\n")
@@ -80,7 +80,7 @@ class Agent:
         )
 
     def _plans(self, text: str) -> None:
-        """Lists all steps; told which of their checks prove nothing, all but the lazy ask the README for its words."""
+        """Lists all steps. If ralph names checks that prove nothing, all but the lazy check the README's words."""
         is_told = "so they prove nothing" in text and self.kind != "lazy"
         told = {one.id: f"File `README` contains `{one.line[2:]}`" for one in self.problem.steps if one.line[0] == "#"}
         checks = {one.id: one.visible for one in self.problem.steps} | (told if is_told else {})
@@ -88,7 +88,7 @@ class Agent:
         PROGRESS.write_text(re.sub(r"(## Task List\n\n)[^#]*(?=\n## )", lambda old: old[1] + "".join(lines), text))
 
     def _validates(self, text: str) -> None:
-        """Whoever is honest looks, and unticks what is not done; others are content."""
+        """Unticks what is not done, unless this kind of agent lies, cheats or is lazy."""
         if self.kind in ("honest", "forgetful", "cut off"):
             for step in self.problem.steps:
                 if not self._is_done(step):

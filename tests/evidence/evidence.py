@@ -1,7 +1,7 @@
-"""What a "done" is worth, by loop and by kind of agent: prints the table of docs/evidence.md.
+"""Prints the table of docs/evidence.md: what a "done" is worth, by loop and by kind of agent.
 
-`python tests/evidence/evidence.py [SEEDS]`; no model and no network. Each run is one problem, one kind of agent and one
-seed. Afterwards the hidden checks of its steps are run in a fresh clone of its last commit.
+`python tests/evidence/evidence.py [SEEDS]` needs no model and no network. Each run has one problem, one kind of agent
+and one seed. Afterwards the hidden checks of its steps run in a fresh clone of its last commit.
 """
 
 import os
@@ -28,24 +28,24 @@ STRICT = {"--strict": "build --strict", "--strict --verify": "build --strict", "
 
 
 class Result(NamedTuple):
-    """What one run came to."""
+    """The result of one run."""
 
     false_done: bool
-    """It says done, and a step is not that it does not count apart as without proof."""
+    """Whether it says done although a step is not done, unless that step is marked as without proof."""
     false_ticks: int
-    """Of steps that are not done; without those that are marked."""
+    """Ticked steps that are not done, except marked ones."""
     ticks: int
     wrong_marks: int
-    """Ticks that are marked as without proof, of steps that are not done."""
+    """Ticks that are marked as without proof, and whose steps are not done."""
     marks: int
-    """Ticks that are marked so."""
+    """Ticks that are marked as without proof."""
     calls: int
     refused: bool
-    """An honest run that was not done in the end."""
+    """Whether the agent was honest, but the run was not done in the end."""
 
 
 def play(loop: str, problem: Problem, kind: str, seed: int, root: Path) -> Result:
-    """One run in a folder of its own."""
+    """Does one run in its own folder."""
     top = root / f"{LOOPS.index(loop)}-{problem.name}-{KINDS.index(kind)}-{seed}"
     repo, home = top / "repo", top / "home"
     for folder in (repo, home):
@@ -98,7 +98,7 @@ def play(loop: str, problem: Problem, kind: str, seed: int, root: Path) -> Resul
 
 
 def looked_at(problem: Problem, kind: str, top: Path, env: dict[str, str]) -> Result:
-    """What is true of what it says, in a fresh clone of its last commit."""
+    """Compares what a run says with what is true in a fresh clone of its last commit."""
     run(["git", "clone", "-q", "repo", "clone"], top, env)
     text = (top / "repo" / "feature_PROGRESS.md").read_text()
     ticked = [one for one in problem.steps if f"- [x] {one.id}:" in text]
@@ -124,12 +124,12 @@ def script(path: Path, text: str) -> Path:
 
 
 def run(argv: Sequence[str], cwd: Path, env: dict[str, str]) -> int:
-    """The exit code; what it prints is thrown away."""
+    """Returns the exit code, and discards the output."""
     return subprocess.run(argv, cwd=cwd, env=env, check=False, capture_output=True, stdin=subprocess.DEVNULL).returncode
 
 
 def main(seeds: int) -> None:
-    """Prints a row for each loop, and one for each kind of agent in it that was believed wrongly."""
+    """Prints a row for each loop; it counts the runs with false claims for each kind of agent."""
     print(
         "| loop | runs | false done | false ticks | marked ticks that are false | agent calls | honest runs refused |"
     )

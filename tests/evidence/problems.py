@@ -1,7 +1,7 @@
-"""Problems of our own making: a small shell program each, in five to eight steps, with a solution and hidden checks.
+"""The problems: each is a small shell program in five to eight steps, with a solution and hidden checks.
 
-The visible check of a step is what a plan would say of it. Some hold before anything is built, as people's checks do;
-the hidden one, of which no agent is told, says whether the step is done.
+The visible check of a step is what a plan would contain. Some pass before anything is built, as people's checks often
+do. The hidden check, which no agent knows, says whether the step is done.
 """
 
 from pathlib import Path
@@ -9,20 +9,20 @@ from typing import NamedTuple
 
 
 class Step(NamedTuple):
-    """One task of a plan, and how it is known that it is done."""
+    """One task of a plan, and the checks that say whether it is done."""
 
     id: str
     text: str
     line: str
-    """What the solution adds to the program, or to the README where it begins with `#`."""
+    """What the solution adds to the program, or to the README if it begins with `#`."""
     visible: str
     """The `verify:` line of its task."""
     hidden: str
-    """A shell command that succeeds where it is done."""
+    """A shell command that succeeds if the step is done."""
 
 
 class Problem(NamedTuple):
-    """A program of one `case`, of which each step is a line."""
+    """A program that is one `case`; each step adds a line to it."""
 
     name: str
     steps: tuple[Step, ...]
@@ -34,14 +34,14 @@ class Problem(NamedTuple):
 
 
 def _case(program: str, word: str, does: str, told: str, *examples: tuple[str, str]) -> Step:
-    """A step that adds a word; the first example is its visible check, all of them are the hidden one."""
+    """Returns a step that adds a word. The first example is its visible check, all examples are the hidden one."""
     checks = [f"test \"$(sh {program}.sh {word} {given})\" = '{answer}'" for given, answer in examples]
     visible = f"Run `{checks[0]}` - exits with code 0"
     return Step(word, f"`{program}.sh {word}` {told}", f"{word}) {does} ;;", visible, " && ".join(checks))
 
 
 def _readme(name: str, words: str, visible: str) -> Step:
-    """A step that documents something; its visible check is one that people write."""
+    """Returns a step that documents something; its visible check is one that people write."""
     return Step(name, f"The README says: {words}", f"# {words}", visible, f"grep -qF '{words}' README")
 
 
@@ -118,7 +118,7 @@ PROBLEMS = (
 
 
 def solve(problem: Problem, step: Step, here: Path, *, forgets: str = "") -> None:
-    """Does the step; what was done before stays, but for the step of the id that it forgets."""
+    """Does the step and keeps the earlier ones, except the step with the id `forgets`."""
     if step.line.startswith("# "):
         with (here / "README").open("a") as file:
             file.write(step.line.removeprefix("# ") + "\n")
