@@ -1,4 +1,4 @@
-"""Writes what the reference pages and .env.example have from tables of the code: settings, commands, ends, tools.
+"""Generates the parts of the reference pages and .env.example that come from tables in the code.
 
 python docs/generate.py
 """
@@ -21,15 +21,18 @@ from ralph.settings.table import BY_VARIABLE, ON_COMMAND_LINE, PRIVATE, TABLE, S
 TOP = Path(__file__).resolve().parents[1]
 _NOBODY = {"model": "the agent's own", "effort": "the agent's own", "max-turns": "the agent's own"}
 _HEAD = """\
-# ralph's settings. Copy what you need to ~/.ralph.env (chmod 600) or, what is neither a secret nor
-# RALPH_AGENT, to ./.ralph.env in a project. Everything here is a comment and shows the default,
-# where there is one. It is made by docs/generate.py; docs/settings.md says more.
+# ralph's settings. Copy what you need to ~/.ralph.env (chmod 600) or to ./.ralph.env in a project.
+# Every setting here is a comment and shows its default, if it has one. docs/settings.md says more.
+# docs/generate.py makes this file.
 """
-_PRIVATE = "All that follows only from ~/.ralph.env and the environment; `ralph notify setup` asks for it."
+_PRIVATE = (
+    "Set everything below in ~/.ralph.env or in the environment, never in a file of a project. "
+    "`ralph notify setup` asks for the settings of channels."
+)
 
 
 def documents() -> dict[Path, str]:
-    """What stands in each file when it is up to date."""
+    """Returns the up-to-date text of each file."""
     tables = {"settings.md": _table(), "commands.md": _commands(), "exit-codes.md": _ends(), "mcp.md": _tools()}
     found = {TOP / "docs" / name: _with_table(TOP / "docs" / name, table) for name, table in tables.items()}
     return {**found, TOP / ".env.example": "\n".join(_example()) + "\n"}
@@ -42,7 +45,7 @@ def _with_table(page: Path, table: str) -> str:
 
 
 def _commands() -> str:
-    """What `ralph help VERB` says of each verb, without the options of a run where it takes them."""
+    """Returns what `ralph help VERB` prints for each verb, without the options that it shares with a run."""
     of_a_run = {f"--{one.name}" for one in ON_COMMAND_LINE}
     parts = []
     for name, command in cli.ralph.commands.items():
@@ -67,7 +70,7 @@ def _names(one: click.Option) -> str:
 
 
 def _ends() -> str:
-    """The words with which a run ends, and what continues it."""
+    """Returns the words with which a run ends, and how to continue."""
     told = [
         (one.code, one.label, one.move.format("the progress file")) for one in Reason if one is not Reason.INTERRUPTED
     ]
@@ -76,10 +79,10 @@ def _ends() -> str:
 
 
 def _tools() -> str:
-    """The tools with their arguments, and what an agent reads of each."""
+    """Returns the tools with their arguments, and the description that an agent reads."""
     tree = ast.parse((TOP / "ralph" / "commands" / "mcp.py").read_text(encoding="utf-8"))
     (tools,) = (one for one in tree.body if isinstance(one, ast.ClassDef) and one.name == "Tools")
-    rows = ["| tool | arguments | what an agent reads of it |", "|---|---|---|"]
+    rows = ["| tool | arguments | description for the agent |", "|---|---|---|"]
     for one in tools.body:
         if isinstance(one, ast.FunctionDef) and not one.name.startswith("_"):
             names = ", ".join(f"`{argument.arg}`" for argument in one.args.args[1:])
