@@ -1,4 +1,4 @@
-"""Draws the pictures in the pages, from a real run of ralph with a scripted agent in a terminal of 88 columns.
+"""Draws the pictures for the pages, from a real run of ralph with a scripted agent in a terminal of 88 columns.
 
 python docs/pictures.py
 """
@@ -21,7 +21,7 @@ PICTURES = Path(__file__).resolve().parent / "pictures"
 SAMPLES = runpy.run_path(str(PICTURES.parent / "samples.py"))
 COLUMNS, LETTER, ROW, EDGE = 88, 8.4, 19, 14
 COLORS = {"light": ("#ffffff", "#1f2328", "#656d76", "#d1d9e0"), "dark": ("#0d1117", "#e6edf3", "#9198a1", "#3d444d")}
-"""Of the background, the text, what is dim, and the frame."""
+"""The colors of the background, the text, dim text, and the frame."""
 FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 SGR = re.compile(r"\x1b\[([\d;]*)m")
 
@@ -32,7 +32,7 @@ def _style(color: str) -> str:
 
 
 def drawn(rows: list[str], style: str, about: str) -> str:
-    """The rows of a terminal, with their bold and dim parts, as an SVG of text."""
+    """Returns the rows of a terminal, with their bold and dim parts, as an SVG of text."""
     height = len(rows) * ROW + 2 * EDGE
     width = COLUMNS * LETTER + 2 * EDGE
     lines = [
@@ -41,7 +41,7 @@ def drawn(rows: list[str], style: str, about: str) -> str:
         f"<style>text {{ font: 14px {FONT}; white-space: pre }} .bold {{ font-weight: 700 }} {style}</style>",
         f'<rect x=".5" y=".5" width="{width - 1:g}" height="{height - 1}" rx="8"/>',
     ]
-    kind = ""  # it holds beyond the end of a row
+    kind = ""  # it continues beyond the end of a row
     for number, row in enumerate(rows):
         parts = list[str]()
         for at, part in enumerate(SGR.split(row)):
@@ -57,7 +57,7 @@ def drawn(rows: list[str], style: str, about: str) -> str:
 
 
 class _Terminal:
-    """A shell in a terminal of its own, on a machine of the samples."""
+    """A shell in its own terminal, on a machine of the samples."""
 
     def __init__(self, env: dict[str, str], folder: Path) -> None:
         self._env = {**env, "PS1": "$ ", "SHELL": "/bin/sh", "TERM": "xterm-256color"}
@@ -73,7 +73,7 @@ class _Terminal:
         self._tmux("send-keys", "-t", "main", line, "Enter")
 
     def rows_once(self, shown: Callable[[str], bool]) -> list[str]:
-        """What is on the screen, once this is so."""
+        """Returns the rows on the screen, as soon as `shown` accepts them."""
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             rows = self._tmux("capture-pane", "-p", "-e", "-t", "main").rstrip().split("\n")
@@ -87,7 +87,7 @@ class _Terminal:
 
 
 def pictures(folder: Path, pause_s: float = 0) -> dict[str, str]:
-    """Names of files and what is in them: the live view in two colors, the status, and the page of the report."""
+    """Returns file names and contents: the live view in two colors, the status, and the page of the report."""
     machine = SAMPLES["Machine"](folder, pause_s)
     turns = json.loads(json.dumps(SAMPLES["TURNS"]))
     go = machine.top / "go"
@@ -126,7 +126,7 @@ if __name__ == "__main__":
             (PICTURES / file).write_text(text, encoding="utf-8")
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if not chromium:
-        sys.exit("report.png is as it was: chromium is not installed")
+        sys.exit("report.png was not updated: chromium is not installed")
     look = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1000,1220"]
     shot = f"--screenshot={PICTURES / 'report.png'}"
     subprocess.run([chromium, *look, shot, (PICTURES / "report.html").as_uri()], check=True, capture_output=True)

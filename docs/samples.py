@@ -1,4 +1,4 @@
-"""Writes the sample output in the pages, from real runs of ralph with a scripted agent.
+"""Writes the sample output into the pages, from real runs of ralph with a scripted agent.
 
 python docs/samples.py
 """
@@ -91,7 +91,7 @@ TURNS: list[dict[str, object]] = [
         "costs": 0.23,
     },
 ]
-"""What the agent does each time it is called, and what it says that this cost."""
+"""What the agent does each time it is called, and the cost that it reports."""
 AGENT = """\
 #!{python}
 import json, pathlib, subprocess, sys, time
@@ -141,7 +141,7 @@ class Machine:
     """A throwaway home with ralph, a `claude` that does what TURNS says, and a repository unless it is `empty`."""
 
     def __init__(self, top: Path, pause_s: float = 0, *, empty: bool = False) -> None:
-        """`pause_s`: how long the agent takes for each turn, so that the times look like times."""
+        """`pause_s` is how long the agent takes for each turn, so that the times in the samples look real."""
         self.top = top.resolve()
         home = self.top / "home" / "you"
         self.project, programs, agent = home / "project", home / ".local" / "bin", self.top / "agent"
@@ -164,7 +164,7 @@ class Machine:
             self.prints("git init -q -b main && git add feature.md && git commit -qm 'Say what I want'")
 
     def prints(self, command: str) -> str:
-        """What a shell command prints in the project, as on the machine of somebody who is called "you"."""
+        """Returns what a shell command prints in the project, as on the machine of a user named "you"."""
         done = subprocess.run(
             ["sh", "-c", command],
             cwd=self.project if self.project.exists() else self.project.parent,
@@ -180,9 +180,9 @@ class Machine:
 
 
 def page_with_samples(page: Path, folder: Path, pause_s: float = 0) -> str:
-    """The page with what each `$ command` of a block below <!-- sample --> prints; one below <!-- run --> just runs.
+    """Returns the page with the output of each `$ command` in a block below <!-- sample -->.
 
-    All in their order, on one machine.
+    It also runs the blocks below <!-- run -->. All blocks run in their order, on one machine.
     """
     text = page.read_text(encoding="utf-8")
     machine = Machine(folder, pause_s, empty="<!-- run -->" in text)
@@ -204,7 +204,7 @@ def page_with_samples(page: Path, folder: Path, pause_s: float = 0) -> str:
 
 
 def normalized(text: str) -> str:
-    """The text without what differs from run to run: times, costs, hashes, versions."""
+    """Returns the text without what differs from run to run: times, costs, hashes, versions."""
     text = re.sub(r"\b\d{4}-\d\d-\d\d \d\d:\d\d(:\d\d)?\b", "DATE", text)
     text = re.sub(r"(?:(?<=· )|(?<=in ))(?:\d+[hms])+(?=[\s<])", "TIME", text)
     text = re.sub(r"\b\d+s ago", "TIME ago", text)
