@@ -82,7 +82,6 @@ def _prepare_storage(run: Run) -> None:
     if not run.start.plan.is_file():
         raise RalphError(f"{run.start.plan}: the plan is gone", 1)
     run.state.make_room()
-    journal.rotate_journal(run.state.journal)
     run.file.check_writable()
 
 
