@@ -49,7 +49,7 @@ def imported(text: str, name: str = "plan.json") -> ImportedTasks:
 
 
 def listed(text: str, name: str = "plan.json") -> str:
-    return b"\n".join(imported(text, name).lines()).decode(errors="surrogateescape")
+    return b"\n".join(imported(text, name).lines).decode(errors="surrogateescape")
 
 
 def test_each_form_is_known_by_its_shape_and_words_as_words() -> None:
@@ -63,7 +63,7 @@ def test_each_form_is_known_by_its_shape_and_words_as_words() -> None:
     text = '{"tasks": [{"id": 1.1, "description": "x"}, {"id": 1.10, "description": "y", "dependencies": [1.1]}]}'
     assert listed(text) == "- [ ] 1.1: x\n- [ ] 1.10: y\n  - after: 1.1", "ids as they are spelled"
     assert listed('\ufeff[{"id": 1, "title": "x", "passes": false}]') == "- [ ] 1: x"
-    assert imported('[{"description": "caf\udce9", "passes": false}]').lines() == [b"- [ ] caf: caf\xe9"]
+    assert imported('[{"description": "caf\udce9", "passes": false}]').lines == [b"- [ ] caf: caf\xe9"]
 
 
 MARKDOWN = """# A shop
