@@ -4,13 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import AnyStr
 
-from ralph.plan.progress.reading import (
-    BOM,
-    BY_RALPH,
-    parse,
-    text_after_colon,
-)
-from ralph.plan.progress.task import Line
+from ralph.plan.progress.reading import BOM, BY_RALPH, parse, text_after_colon
 from ralph.words import shorten
 
 _NOISE = re.compile(
@@ -115,11 +109,18 @@ def with_tasks_added(text: bytes, lines: Sequence[bytes]) -> bytes:
 
 def section_range(text: bytes, title: str) -> tuple[int, int]:
     """The start and end of the section whose title begins with `title`, without the heading; if missing, the end."""
-    heading = _heading(text, title)
-    if not heading:
-        return len(text), len(text)
-    below = [line.start for line, level, _ in parse(text).headings if level <= 2 and line.start > heading.start]
-    return heading.end, min(below, default=len(text))
+    return _find_section(text, title) or (len(text), len(text))
+
+
+def _find_section(text: bytes, title: str) -> tuple[int, int] | None:
+    """The same for the first such section, ignoring case; None if there is none."""
+    found, end = None, len(text)
+    for line, level, name in reversed(parse(text).headings):
+        if name.casefold().startswith(title.casefold()):
+            found = line.end, end
+        if level <= 2:
+            end = line.start
+    return found
 
 
 def message_lines(text: bytes) -> list[bytes]:
@@ -135,10 +136,10 @@ def with_section_lines(text: bytes, title: str, lines: Sequence[bytes]) -> bytes
     """
     if not lines:
         return text
-    begins = title.split(maxsplit=1)[0]
-    if not _heading(text, begins):
+    section = _find_section(text, title.split(maxsplit=1)[0])
+    if not section:
         return insert_lines(text, len(text), [b"", encode_text(f"## {title}"), b"", *lines])
-    start, end = section_range(text, begins)
+    start, end = section
     body = text[start:end].rstrip()
     if not body:
         return insert_lines(text, start, [b"", *lines])
@@ -200,11 +201,3 @@ def replace_ranges(text: AnyStr, changes: Iterable[tuple[int, int, AnyStr]]) -> 
     for start, end, new in sorted(changes, key=lambda change: change[:2])[::-1]:
         text = text[:start] + new + text[end:]
     return text
-
-
-def _heading(text: bytes, title: str) -> Line | None:
-    """The line of the first heading whose title begins with `title`, ignoring case; None if there is none."""
-    for line, _, one in parse(text).headings:
-        if one.casefold().startswith(title.casefold()):
-            return line
-    return None

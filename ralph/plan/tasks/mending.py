@@ -34,38 +34,38 @@ def restore_own_sections(before: bytes, after: bytes) -> MendedList:
     left = _parsed_tasks_and_status(after)
     if left == wanted:
         return MendedList(after)
-    known = {message for task in read_tasks(before) for message in (task.id, task.text) if message}
-    new = [task for task in read_tasks(after) if task.id not in known and task.text not in known]
-    text = _keep_stop_lines(before, after)
+    known = {name for task in read_tasks(before) for name in (task.id, task.text) if name}
+    new = [task for task in read_tasks(after) if known.isdisjoint((task.id, task.text))]
+    text = before
     for quote in (b"", b"> ") if after.strip() else ():  # ralph ignores quoted lines
-        merged = _keep_stop_lines(_merge_sections(before, after, new, quote), after)
+        merged = _merge_sections(before, after, new, quote)
         if _parsed_tasks_and_status(merged) == wanted:
             text = merged
             break
+    stops = progress.parse(after).words
+    for word in _STOPS:  # into Status, where the user would look for it
+        if word in stops and word not in progress.parse(text).words:
+            text = progress.with_status_line(text, stops[word][0].body.decode(errors="surrogateescape"))
     free = {*wanted, *task_lines(new)}
-    what = [f"{_quote_line(line)} added" for line in left if line not in free]
-    what += [f"{_quote_line(line)} removed" for line in wanted if line not in left]
-    return MendedList(text, tuple(what[:40]), _name_changes(before, after) if what else {})
+    changes = [(line, "added") for line in left if line not in free]
+    changes += [(line, "removed") for line in wanted if line not in left]
+    what = [f'"{line.decode(errors="replace").strip()}" {how}' for line, how in changes[:40]]
+    kinds = _count_changes(before, after)
+    if (b"RALPH_DONE", "added") in changes:
+        kinds["RALPH_DONE"] = 0
+    return MendedList(text, tuple(what), (kinds or {"the task list": 0}) if what else {})
 
 
-def _name_changes(before: bytes, after: bytes) -> dict[str, int]:
-    """Counts the ticks, checks and tasks that changed; 0 for a new RALPH_DONE, and for changes of any other kind."""
+def _count_changes(before: bytes, after: bytes) -> dict[str, int]:
+    """How many ticks, checks and tasks of `before` are no longer as they were."""
     was, now = ({task.id or task.text: task for task in read_tasks(text)} for text in (before, after))
     both = [(task, now[name]) for name, task in was.items() if name in now]
-    checks = [[set(task.note_values("verify")) for task in pair] for pair in both]
     counts = {
         "tick": sum(one.mark != other.mark for one, other in both),
-        "check": sum(len(one ^ other) - min(len(one - other), len(other - one)) for one, other in checks),
-        "task": sum(name not in now for name in was),
+        "check": sum(len({*one.note_values("verify")}.difference(other.note_values("verify"))) for one, other in both),
+        "task": len(was.keys() - now.keys()),
     }
-    found = {kind: count for kind, count in counts.items() if count}
-    if "RALPH_DONE" in progress.parse(after).words.keys() - progress.parse(before).words.keys():
-        found["RALPH_DONE"] = 0
-    return found or {"the task list": 0}
-
-
-def _quote_line(line: bytes) -> str:
-    return f'"{line.decode(errors="replace").strip()}"'
+    return {kind: count for kind, count in counts.items() if count}
 
 
 def _parsed_tasks_and_status(text: bytes) -> list[bytes]:
@@ -99,19 +99,9 @@ def _merge_sections(before: bytes, after: bytes, new: Sequence[Task], quote: byt
     sections = [*_split_sections(before)]
     ours = {title for title, is_ours, _ in sections if is_ours}
     parts = [section for title, _, section in sections if title in ours]
-    for title, _, section in _split_sections(after):
-        if title not in ours and not title.startswith(_OURS):
+    for title, is_ours, section in _split_sections(after):
+        if title not in ours and not is_ours:
             parts.append(quote.join(section.splitlines(keepends=True)))
     text = b"".join(part if part.endswith(b"\n") else part + b"\n" for part in parts)
     proposed = [line.replace(b"- [x]", b"- [ ]", 1) for line in task_lines(new)]
     return progress.with_section_lines(text, "Proposed", proposed)
-
-
-def _keep_stop_lines(text: bytes, after: bytes) -> bytes:
-    """The text with each new word in `after` that stops a run, in Status, where the user would look for it."""
-    was = progress.parse(text).words
-    now = progress.parse(after).words
-    for word in _STOPS:
-        if word in now and word not in was:
-            text = progress.with_status_line(text, now[word][0].body.decode(errors="surrogateescape"))
-    return text
