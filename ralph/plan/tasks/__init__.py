@@ -16,18 +16,3 @@ from ralph.plan.tasks.reading import (
     task_lines,
     why_stuck,
 )
-
-__all__ = [
-    "STATUSES",
-    "WHOLE_NUMBER",
-    "Note",
-    "Task",
-    "count_startable_tasks",
-    "find_problems",
-    "find_task",
-    "new_id",
-    "read_tasks",
-    "select_next",
-    "task_lines",
-    "why_stuck",
-]
