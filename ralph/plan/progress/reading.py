@@ -136,7 +136,7 @@ def text_after_colon(line: Line) -> str:
     return line.body.partition(b":")[2].decode(errors="replace").strip()
 
 
-@functools.lru_cache(maxsize=4)  # the same text is parsed again and again
+@functools.lru_cache(maxsize=16)  # the same text is parsed again and again
 def parse(text: bytes) -> Progress:
     """Parses the text of a progress file; any bytes are valid."""
     lines, _, unclosed = read_lines_and_fences(text)
@@ -225,14 +225,13 @@ def vanished_tasks(before: Progress, after: Progress) -> tuple[Task, ...]:
     """
     now = (*after.tasks, *(task for task in after.elsewhere if task.mark == "x"))
     ticked = [task for task in before.tasks if task.mark == "x"]
-    left = Counter(map(_normalized_text, now)) - Counter(map(_normalized_text, ticked))
+    left = [*(Counter(map(_normalized_text, now)) - Counter(map(_normalized_text, ticked))).elements()]
     missing = []
     for task in sorted(before.open, key=lambda task: -len(_normalized_text(task))):
         gist = _normalized_text(task)
-        longer = (name for name in left if left[name] > 0 and name.startswith(gist + " "))
-        same = gist if left[gist] > 0 else next(longer, "")
-        left[same] -= 1
-        if not same:
+        if same := [name for name in left if f"{name} ".startswith(f"{gist} ")]:
+            left.remove(min(same, key=len))
+        else:
             missing.append(task)
     return tuple(task for task in before.open if task in missing)
 
