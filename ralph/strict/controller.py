@@ -72,7 +72,7 @@ class StrictController(Controller):
             self._role = self._roles.role_of_task(task)
             run.use_mode(self._role, as_role=True)
         notes = self._run_checks_before(task) if self._demands_proof and not task.note_values("begun") else []
-        self._edit_list(lambda text: edits.with_task_begun(text, task.id, notes))
+        self._edit_list(lambda text: edits.with_evidence(edits.with_mark(text, "~", task.id), task.id, notes))
         values = tasklist.prompt_values(self._current_task, self._token, run.state)
         if self._roles:
             values["TEST_CHANGES"] = diff_since_review(run, task.id)
