@@ -123,9 +123,9 @@ def _find_section(text: bytes, title: str) -> tuple[int, int] | None:
     return found
 
 
-def message_lines(text: bytes) -> list[bytes]:
-    """The lines under Messages, stripped, without blank ones."""
-    start, end = section_range(text, "Messages")
+def section_lines(text: bytes, title: str) -> list[bytes]:
+    """The lines of that section, stripped, without blank ones."""
+    start, end = section_range(text, title)
     return [line.strip() for line in text[start:end].split(b"\n") if line.strip()]
 
 

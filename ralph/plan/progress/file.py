@@ -10,7 +10,7 @@ from typing import Concatenate, ParamSpec
 
 from ralph import files
 from ralph.errors import RalphError
-from ralph.plan.progress.edits import message_lines
+from ralph.plan.progress.edits import section_lines
 from ralph.plan.progress.reading import Progress, parse
 from ralph.process.lock import edit_turn
 from ralph.store.notes import UnjudgedIteration
@@ -120,12 +120,13 @@ class NewMessages:
     """
 
     def __init__(self, path: Path, before: bytes) -> None:
-        self._path, self._known = path, message_lines(before)
+        self._path, self._known = path, section_lines(before, "Messages")
         self._new = self._gone = list[bytes]()
 
     def poll(self) -> None:
         """Notes new messages: if none are left, they were overwritten; if others are there, the user changed them."""
-        new = [line for line in message_lines(files.read_or_empty(self._path)) if line not in self._known]
+        text = files.read_or_empty(self._path)
+        new = [line for line in section_lines(text, "Messages") if line not in self._known]
         if not new:
             self._gone = self._gone + self._new
         self._new = new

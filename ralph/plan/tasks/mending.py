@@ -5,6 +5,7 @@ add words that stop a run. However tricky a text is, the result is used only if 
 """
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -46,49 +47,45 @@ def restore_own_sections(before: bytes, after: bytes) -> MendedList:
     for word in _STOPS:  # into Status, where the user would look for it
         if word in stops and word not in progress.parse(text).words:
             text = progress.with_status_line(text, stops[word][0].body.decode(errors="surrogateescape"))
-    free = {*wanted, *task_lines(new)}
-    changes = [(line, "added") for line in left if line not in free]
-    changes += [(line, "removed") for line in wanted if line not in left]
-    what = [f'"{line.decode(errors="replace").strip()}" {how}' for line, how in changes[:40]]
-    kinds = _count_changes(before, after)
-    if (b"RALPH_DONE", "added") in changes:
+    gone = [line for line in wanted if line not in left]
+    came = [line for line in left if line not in {*wanted, *task_lines(new)}]
+    what = [*(f"{_quote_line(line)} added" for line in came), *(f"{_quote_line(line)} removed" for line in gone)]
+    return MendedList(text, tuple(what[:40]), _count_changes(gone, came, left) if what else {})
+
+
+def _count_changes(gone: Sequence[bytes], came: Sequence[bytes], left: Sequence[bytes]) -> Mapping[str, int]:
+    """Counts the ticks, checks and tasks that changed; 0 for a new RALPH_DONE, and for changes of any other kind."""
+    titles = {line.partition(b"] ")[2] for line in left}
+    kinds = Counter[str]()
+    for line in gone:
+        if line.lstrip().startswith(b"- verify:"):
+            kinds["check"] += 1
+        elif line.lstrip().startswith(b"- ["):
+            kinds["tick" if line.partition(b"] ")[2] in titles else "task"] += 1
+    if b"RALPH_DONE" in came:
         kinds["RALPH_DONE"] = 0
-    return MendedList(text, tuple(what), (kinds or {"the task list": 0}) if what else {})
+    return kinds or {"the task list": 0}
 
 
-def _count_changes(before: bytes, after: bytes) -> dict[str, int]:
-    """How many ticks, checks and tasks of `before` are no longer as they were."""
-    was, now = ({task.id or task.text: task for task in read_tasks(text)} for text in (before, after))
-    both = [(task, now[name]) for name, task in was.items() if name in now]
-    counts = {
-        "tick": sum(one.mark != other.mark for one, other in both),
-        "check": sum(len({*one.note_values("verify")}.difference(other.note_values("verify"))) for one, other in both),
-        "task": len(was.keys() - now.keys()),
-    }
-    return {kind: count for kind, count in counts.items() if count}
+def _quote_line(line: bytes) -> str:
+    return f'"{line.decode(errors="replace").strip()}"'
 
 
 def _parsed_tasks_and_status(text: bytes) -> list[bytes]:
     """The lines of the text that mean something to ralph, or that ralph wrote, except those that stop a run."""
     words = progress.parse(text).words
     message = sorted(words[word][0].body.strip() for word in words if word not in _STOPS)
-    for title, _, section in _split_sections(text):
-        if title.startswith("verification"):
-            message += [line.strip() for line in section.splitlines() if line.strip()]
-    return message + task_lines(read_tasks(text))
+    return message + progress.section_lines(text, "Verification") + task_lines(read_tasks(text))
 
 
 def _split_sections(text: bytes) -> Iterator[tuple[str, bool, bytes]]:
     """Yields each section between headings of the top two levels: its title, whether it is ralph's, and its text."""
     now = progress.parse(text)
-    tops = [(0, "")]
     first = len(progress.BOM) if text.startswith(progress.BOM) else 0
-    for line, level, title in now.headings:
-        if level <= 2 and line.start > first:
-            tops.append((line.start, title.casefold()))
-    for (start, title), (end, _) in itertools.pairwise([*tops, (len(text), "")]):
+    tops = [(line.start, title.casefold()) for line, level, title in now.headings if level <= 2 and line.start > first]
+    for (start, title), (end, _) in itertools.pairwise([(0, _OURS[0]), *tops, (len(text), "")]):
         has_tasks = any(start <= task.line.start < end for task in now.tasks)
-        yield title, has_tasks or not title or title.startswith(_OURS), text[start:end]
+        yield title, has_tasks or title.startswith(_OURS), text[start:end]
 
 
 def _merge_sections(before: bytes, after: bytes, new: Sequence[Task], quote: bytes) -> bytes:
