@@ -39,9 +39,8 @@ def with_status(text: bytes, word: str) -> bytes:
     """The text with `word`, RALPH_DONE or IN_PROGRESS, in place of the other, and without Verified lines."""
     text = without_lines(text, "Verified")
     words = parse(text).words
-    other = "IN_PROGRESS" if word == "RALPH_DONE" else "RALPH_DONE"
-    if other in words:
-        return replace_ranges(text, [(line.start, line.start + len(line.body), word.encode()) for line in words[other]])
+    if others := words.get("IN_PROGRESS" if word == "RALPH_DONE" else "RALPH_DONE"):
+        return replace_ranges(text, [(line.start, line.start + len(line.body), word.encode()) for line in others])
     return text if word in words else with_section_lines(text, "Status", [word.encode()])
 
 
@@ -189,7 +188,7 @@ def encode_text(text: str) -> bytes:
 
 def insert_lines(text: bytes, at: int, lines: Sequence[bytes]) -> bytes:
     """The text with these whole lines inserted at `at`, the start of a line, with the line ends that the text uses."""
-    newline = b"\r\n" if text[: text.find(b"\n") + 1].endswith(b"\r\n") else b"\n"
+    newline = b"\r\n" if re.match(rb"[^\n]*\r\n", text) else b"\n"
     first = len(BOM) if text.startswith(BOM) else 0
     at = max(at, first)
     lead = newline if at > first and not text[:at].endswith(b"\n") else b""

@@ -2,7 +2,7 @@
 
 import functools
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -29,7 +29,7 @@ _MOST_COLUMNS = 60
 _OF_HEAD = ("Plan", "Started", "Spent", "Mode")
 _MODE = re.compile(r"(.*?)\s*((?<!\S)(\d{1,4})(?:/\d{1,4})?)?$")
 _DOLLARS = re.compile(r"\$?(\d[\d,]{0,14}(?:\.\d+)?)")
-_LISTS = ("task", "notes", "acceptance", "success criteria", "proposed")
+_LISTS = re.compile("task|notes|acceptance|success criteria|proposed", re.IGNORECASE)
 """How known section titles begin: checkboxes under the first are tasks, under the others they are not, since people
 write checks as checkboxes too, and agents write proposals."""
 
@@ -64,7 +64,7 @@ def read_lines_and_fences(text: bytes) -> MarkdownBlocks:
     fence: list[Line] = []
     marks = b""
     for found in _LINE.finditer(text, len(BOM) if text.startswith(BOM) else 0):
-        line = Line(found.start(), found.end(), found[0].rstrip(b"\r\n"))
+        line = Line(*found.span(), found[0].rstrip(b"\r\n"))
         if fence:
             fence.append(line)
             end = _FENCE_END.fullmatch(line.body)
@@ -143,7 +143,7 @@ def parse(text: bytes) -> Progress:
     words: dict[str, list[Line]] = {}
     headings: list[tuple[Line, int, str]] = []
     items: list[tuple[str, Task]] = []
-    """The checkboxes, each with the entry of `_LISTS` for the innermost such title around it, or an empty text."""
+    """The checkboxes, each with what `_LISTS` finds in the innermost such title around it, or an empty text."""
     around, listed = [(0, "")], ""
     nested: list[tuple[int, Task | None]] = [(-1, None)]
     """The list items around this line: the column of each, and the innermost task that it belongs to."""
@@ -181,7 +181,8 @@ def parse(text: bytes) -> Progress:
             del nested[1:]
             is_head = is_head and level == 1
             around = [outer for outer in around if outer[0] < level]
-            kind = next((kind for kind in _LISTS if title.casefold().startswith(kind)), around[-1][1])
+            known = _LISTS.match(title)
+            kind = known[0].lower() if known else around[-1][1]
             around.append((level, kind))
             listed = kind if kind == "task" else listed
         elif word := _WORD.fullmatch(line.body):
@@ -189,21 +190,21 @@ def parse(text: bytes) -> Progress:
             if is_below_done if name == "Verified" else is_head or name not in _OF_HEAD:
                 words.setdefault(name, []).append(line)
         is_below_done = name == "RALPH_DONE" or (is_below_done and name == "Verified")
-    values = {name: text_after_colon(each[0]) for name, each in words.items()}
+    values = defaultdict(str, {name: text_after_colon(each[0]) for name, each in words.items()})
     blocked = values.get("RALPH_BLOCKED")
-    dollars = _DOLLARS.match(values.get("Spent", ""))
-    mode, rounds, number = _MODE.findall(values.get("Mode", ""))[0]
+    dollars = _DOLLARS.match(values["Spent"])
+    mode, rounds, number = _MODE.findall(values["Mode"])[0]
     tasks = tuple(task for kind, task in items if kind == listed)
     undone = tuple(task for task in tasks if task.mark != "x")
     return Progress(
         size=len(text),
         words=words,
         done="RALPH_DONE" in words,
-        verified=values.get("Verified", ""),
+        verified=values["Verified"],
         stop="RALPH_STOP" in words,
         blocked=blocked,
         blocked_by_ralph=(blocked or "").startswith(BY_RALPH),
-        plan=values.get("Plan", ""),
+        plan=values["Plan"],
         spent_usd=float(dollars[1].replace(",", "")) if dollars else 0.0,
         mode="" if mode == "build" else mode,
         rounds=rounds,
