@@ -74,18 +74,8 @@ def _quote_line(line: bytes) -> str:
 def _parsed_tasks_and_status(text: bytes) -> list[bytes]:
     """The lines of the text that mean something to ralph, or that ralph wrote, except those that stop a run."""
     words = progress.parse(text).words
-    message = sorted(words[word][0].body.strip() for word in words if word not in _STOPS)
-    return message + progress.section_lines(text, "Verification") + task_lines(read_tasks(text))
-
-
-def _split_sections(text: bytes) -> Iterator[tuple[str, bool, bytes]]:
-    """Yields each section between headings of the top two levels: its title, whether it is ralph's, and its text."""
-    now = progress.parse(text)
-    first = len(progress.BOM) if text.startswith(progress.BOM) else 0
-    tops = [(line.start, title.casefold()) for line, level, title in now.headings if level <= 2 and line.start > first]
-    for (start, title), (end, _) in itertools.pairwise([(0, _OURS[0]), *tops, (len(text), "")]):
-        has_tasks = any(start <= task.line.start < end for task in now.tasks)
-        yield title, has_tasks or title.startswith(_OURS), text[start:end]
+    lines = sorted(words[word][0].body.strip() for word in words if word not in _STOPS)
+    return lines + progress.section_lines(text, "Verification") + task_lines(read_tasks(text))
 
 
 def _merge_sections(before: bytes, after: bytes, new: Sequence[Task], quote: bytes) -> bytes:
@@ -93,12 +83,20 @@ def _merge_sections(before: bytes, after: bytes, new: Sequence[Task], quote: byt
 
     `quote` is put in front of each line of the others, except their first.
     """
-    sections = [*_split_sections(before)]
-    ours = {title for title, is_ours, _ in sections if is_ours}
-    parts = [section for title, _, section in sections if title in ours]
-    for title, is_ours, section in _split_sections(after):
-        if title not in ours and not is_ours:
+    parts = [section for is_ours, section in _split_sections(before) if is_ours]
+    for is_ours, section in _split_sections(after):
+        if not is_ours:
             parts.append(quote.join(section.splitlines(keepends=True)))
     text = b"".join(part if part.endswith(b"\n") else part + b"\n" for part in parts)
     proposed = [line.replace(b"- [x]", b"- [ ]", 1) for line in task_lines(new)]
     return progress.with_section_lines(text, "Proposed", proposed)
+
+
+def _split_sections(text: bytes) -> Iterator[tuple[bool, bytes]]:
+    """Yields each section between headings of the top two levels: whether it is ralph's, and its text."""
+    now = progress.parse(text)
+    first = len(progress.BOM) if text.startswith(progress.BOM) else 0
+    tops = [(line.start, title.casefold()) for line, level, title in now.headings if level <= 2 and line.start > first]
+    for (start, title), (end, _) in itertools.pairwise([(0, _OURS[0]), *tops, (len(text), "")]):
+        has_tasks = any(start <= task.line.start < end for task in now.tasks)
+        yield has_tasks or title.startswith(_OURS), text[start:end]
