@@ -65,8 +65,7 @@ def _read_parts(text: str, start: int) -> JsonPart:
 
 def mark_of(status: Any) -> str | None:
     """The mark that a status means; None if it is not a known status."""
-    word = str(status or "").strip().casefold()
-    return _MARKS.get(re.sub(r"[\s-]+", "_", word))
+    return _MARKS.get(re.sub(r"[\s-]+", "_", str(status or "").strip().casefold()))
 
 
 def _read_line(value: Any) -> str | None:
@@ -89,8 +88,8 @@ def _read_id(value: Any) -> str | None:
 
 def _read_priority(value: Any) -> list[str] | None:
     word = str(value).strip().casefold()
-    found = _PRIORITIES.get(word, word)
-    return [found] if WHOLE_NUMBER.fullmatch(found) else None
+    number = _PRIORITIES.get(word, word)
+    return [number] if WHOLE_NUMBER.fullmatch(number) else None
 
 
 def _read_objects(value: Any) -> Sequence[Any] | None:
@@ -237,11 +236,10 @@ def task_as_json(task: Task, form: str) -> dict[str, Any]:
 
 
 def update_statuses(plan: Path, text: bytes) -> None:
-    """Updates which tasks are done in a plan in JSON, from the progress file `text`; no other byte changes."""
+    """Updates the statuses in a plan in JSON from the progress file `text`; no other byte changes."""
     data = read_or_empty(plan)
     if imported := import_tasks(plan, data):
-        done = {task.id: task.done for task in imported.tasks}
-        today = [task for task in tasks.read_tasks(text) if done.get(task.id, task.done) != task.done]
-        if today:
-            made = with_statuses(imported, today)
-            replace_unchanged(plan, data, replace_ranges(data, [(*imported.span, made)]))
+        today = [task for task in tasks.read_tasks(text) if task.id in imported.parts]
+        updated = replace_ranges(data, [(*imported.span, with_statuses(imported, today))])
+        if updated != data:
+            replace_unchanged(plan, data, updated)
