@@ -11,17 +11,20 @@ from ralph.plan.progress.task import Line, Note, Task
 _LINE = re.compile(rb"[^\n]*\n|[^\n]+")
 _FENCE = re.compile(rb"(?:[ \t]|[-*+][ \t]|\d{1,9}[.)][ \t])*(`{3,}(?=[^`]*\Z)|~{3,}).*")
 _FENCE_END = re.compile(rb"[ \t]*(`{3,}|~{3,})\s*")
-_WORD = re.compile(
-    rb"[ ]{0,3}(?:(RALPH_DONE|RALPH_STOP|RALPH_BLOCKED|IN_PROGRESS)\s*"
-    rb"|(RALPH_BLOCKED|Plan|Started|Spent|Mode|Verified):.*)"
+_KIND = re.compile(
+    rb"""
+    (?P<indent>[ \t]*)(?:[-*+]|\d{1,9}[.)])[ \t]  # an item of a list
+        (?:[ \t]*\[(?P<mark>[ xX~!])\][ \t]+(?P<task>\S.*)
+        |[ \t]*(?P<note>(?i:after|priority|verify|failed|blocked|reopened|role|begun|held|cannot\ run|claimed|dismissed
+            |note(?=:\ its\ checks\ held))):(?P<value>.*)
+        |.*)
+    |[ ]{0,3}(?P<level>\#{1,6})[ \t]+(?P<title>.*)
+    |[ ]{0,3}(?:(?P<word>RALPH_DONE|RALPH_STOP|RALPH_BLOCKED|IN_PROGRESS)\s*
+        |(?P<name>RALPH_BLOCKED|Plan|Started|Spent|Mode|Verified):.*)
+    """,
+    re.VERBOSE,
 )
-_HEADING = re.compile(rb"[ ]{0,3}(#{1,6})[ \t]+(.*)")
-_BULLET = rb"([ \t]*)(?:[-*+]|\d{1,9}[.)])[ \t]"
-_ITEM = re.compile(_BULLET)
-_TASK = re.compile(_BULLET + rb"[ \t]*\[([ xX~!])\][ \t]+(\S.*)")
-_NOTES = rb"after|priority|verify|failed|blocked|reopened|role|begun|held|cannot run|claimed|dismissed"
-_NOTES += rb"|note(?=: its checks held)"
-_NOTE = re.compile(_BULLET + rb"[ \t]*(" + _NOTES + rb"):(.*)", re.IGNORECASE)
+"""The lines that mean something: items of lists, some of which are tasks or their notes; headings; control words."""
 _ID = re.compile(r"\A(?:[*`]*([^\W_][\w.-]{0,63})[*`]*:[*`]*\s+(?=\S))?(.*)", re.DOTALL)
 """The id of a task, perhaps in stars or backticks, if it has one; then its text."""
 _MOST_COLUMNS = 60
@@ -149,19 +152,20 @@ def parse(text: bytes) -> Progress:
     """The list items around this line: the column of each, and the innermost task that it belongs to."""
     is_head, is_below_done = True, False
     for line in lines:
+        kind = _KIND.fullmatch(line.body)
         name = ""
-        if bullet := _ITEM.match(line.body):
-            column = min(len(bullet[1].expandtabs(4)), _MOST_COLUMNS)
+        if kind and kind["indent"] is not None:
+            column = min(len(kind["indent"].expandtabs(4)), _MOST_COLUMNS)
             while nested[-1][0] >= column:
                 nested.pop()
             owner = nested[-1][1]
-            if item := _TASK.fullmatch(line.body):
-                whole = item[3].decode(errors="surrogateescape").strip()
+            if kind["mark"]:
+                whole = kind["task"].decode(errors="surrogateescape").strip()
                 task_id, what = _ID.findall(whole)[0]
                 task = Task(
                     id=task_id,
                     text=what,
-                    mark=item[2].decode().lower(),
+                    mark=kind["mark"].decode().lower(),
                     whole=whole,
                     line=line,
                     number=text.count(b"\n", 0, line.start) + 1,
@@ -171,22 +175,21 @@ def parse(text: bytes) -> Progress:
                     owner.subtasks.append(task)
                 items.append((around[-1][1], task))
                 owner = task
-            elif owner and (note := _NOTE.fullmatch(line.body)):
-                value = note[3].decode(errors="surrogateescape").strip()
-                owner.notes.append(Note(note[2].decode().lower(), value, line))
+            elif owner and kind["note"]:
+                value = kind["value"].decode(errors="surrogateescape").strip()
+                owner.notes.append(Note(kind["note"].decode().lower(), value, line))
             nested.append((column, owner))
-        elif heading := _HEADING.fullmatch(line.body):
-            level, title = len(heading[1]), heading[2].decode(errors="replace").strip(" \t*_#")
+        elif kind and kind["level"]:
+            level, title = len(kind["level"]), kind["title"].decode(errors="replace").strip(" \t*_#")
             headings.append((line, level, title))
             del nested[1:]
             is_head = is_head and level == 1
             around = [outer for outer in around if outer[0] < level]
             known = _LISTS.match(title)
-            kind = known[0].lower() if known else around[-1][1]
-            around.append((level, kind))
-            listed = kind if kind == "task" else listed
-        elif word := _WORD.fullmatch(line.body):
-            name = (word[1] or word[2]).decode()
+            around.append((level, known[0].lower() if known else around[-1][1]))
+            listed = "task" if around[-1][1] == "task" else listed
+        elif kind:
+            name = (kind["word"] or kind["name"]).decode()
             if is_below_done if name == "Verified" else is_head or name not in _OF_HEAD:
                 words.setdefault(name, []).append(line)
         is_below_done = name == "RALPH_DONE" or (is_below_done and name == "Verified")
