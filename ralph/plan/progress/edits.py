@@ -46,14 +46,12 @@ def with_status(text: bytes, word: str) -> bytes:
 
 def with_verified(text: bytes, note: str) -> bytes:
     """The text with this note as its only Verified line, below RALPH_DONE; without RALPH_DONE it gets none."""
-    text = without_lines(text, "Verified")
-    done = parse(text).words.get("RALPH_DONE")
-    return insert_lines(text, done[0].end, [encode_text(f"Verified: {note}".rstrip())]) if done else text
+    return _with_line_below(text, "Verified", note if parse(text).done else "", "RALPH_DONE")
 
 
 def with_spent(text: bytes, spent_usd: float) -> bytes:
     """The text with the cost of the plan so far, as the Spent line in its head."""
-    return _with_head(text, "Spent", f"${spent_usd:.4f}")
+    return _with_line_below(text, "Spent", f"${spent_usd:.4f}", "Started", "Plan")
 
 
 def with_mode(text: bytes, mode: str, rounds: str | None = None) -> bytes:
@@ -61,17 +59,20 @@ def with_mode(text: bytes, mode: str, rounds: str | None = None) -> bytes:
     if rounds is None:
         rounds = parse(text).rounds
     message = f"{mode} {rounds}".strip()
-    return _with_head(text, "Mode", "" if message == "build" else message)
+    return _with_line_below(text, "Mode", "" if message == "build" else message, "Started", "Plan")
 
 
-def _with_head(text: bytes, name: str, value: str) -> bytes:
-    """The text with the line `name: value` in its head, in place of any older one; an empty value only removes that."""
+def _with_line_below(text: bytes, name: str, value: str, *above: str) -> bytes:
+    """The text with the line `name: value` as the only one of its name; an empty value removes it.
+
+    It stands below the first line of the first of these words that the text has, else at its start.
+    """
     text = without_lines(text, name)
     if not value:
         return text
     words = parse(text).words
-    above = words.get("Started") or words.get("Plan")
-    return insert_lines(text, above[0].end if above else 0, [encode_text(f"{name}: {value}")])
+    at = next((words[word][0].end for word in above if word in words), 0)
+    return insert_lines(text, at, [encode_text(f"{name}: {value}".rstrip())])
 
 
 def with_blocked_line(text: bytes, why: str) -> bytes:
