@@ -82,9 +82,8 @@ class Prompt:
         )
 
         self._path = path
-        rest = LEADING_COMMENT.sub(lambda comment: "\n" * comment[0].count("\n"), text)  # keeps the line numbers
-        source = _OF_RALPH_SH.sub(r"{{ \1 }}", rest)
-        fix = _AS_TEXT if source != rest else ""
+        source = _OF_RALPH_SH.sub(r"{{ \1 }}", text)
+        fix = _AS_TEXT if source != text else ""
         environment = sandbox.SandboxedEnvironment(
             finalize=lambda value: str(value).lower() if isinstance(value, bool) else value,
             keep_trailing_newline=True,
