@@ -12,7 +12,7 @@ _LINE = re.compile(rb"[^\n]*\n|[^\n]+")
 _FENCE = re.compile(rb"(?:[ \t]|[-*+][ \t]|\d{1,9}[.)][ \t])*(`{3,}(?=[^`]*\Z)|~{3,}).*")
 _FENCE_END = re.compile(rb"[ \t]*(`{3,}|~{3,})\s*")
 _KIND = re.compile(
-    rb"""
+    r"""
     (?P<indent>[ \t]*)(?:[-*+]|\d{1,9}[.)])[ \t]  # an item of a list
         (?:[ \t]*\[(?P<mark>[ xX~!])\][ \t]+(?P<task>\S.*)
         |[ \t]*(?P<note>(?i:after|priority|verify|failed|blocked|reopened|role|begun|held|cannot\ run|claimed|dismissed
@@ -22,7 +22,7 @@ _KIND = re.compile(
     |[ ]{0,3}(?:(?P<word>RALPH_DONE|RALPH_STOP|RALPH_BLOCKED|IN_PROGRESS)\s*
         |(?P<name>RALPH_BLOCKED|Plan|Started|Spent|Mode|Verified):.*)
     """,
-    re.VERBOSE,
+    re.VERBOSE | re.ASCII,
 )
 """The lines that mean something: items of lists, some of which are tasks or their notes; headings; control words."""
 _ID = re.compile(r"\A(?:[*`]*([^\W_][\w.-]{0,63})[*`]*:[*`]*\s+(?=\S))?(.*)", re.DOTALL)
@@ -152,7 +152,7 @@ def parse(text: bytes) -> Progress:
     """The list items around this line: the column of each, and the innermost task that it belongs to."""
     is_head, is_below_done = True, False
     for line in lines:
-        kind = _KIND.fullmatch(line.body)
+        kind = _KIND.fullmatch(line.body.decode(errors="surrogateescape"))
         name = ""
         if kind and kind["indent"] is not None:
             column = min(len(kind["indent"].expandtabs(4)), _MOST_COLUMNS)
@@ -160,12 +160,12 @@ def parse(text: bytes) -> Progress:
                 nested.pop()
             owner = nested[-1][1]
             if kind["mark"]:
-                whole = kind["task"].decode(errors="surrogateescape").strip()
+                whole = kind["task"].strip()
                 task_id, what = _ID.findall(whole)[0]
                 task = Task(
                     id=task_id,
                     text=what,
-                    mark=kind["mark"].decode().lower(),
+                    mark=kind["mark"].lower(),
                     whole=whole,
                     line=line,
                     number=text.count(b"\n", 0, line.start) + 1,
@@ -176,11 +176,10 @@ def parse(text: bytes) -> Progress:
                 items.append((around[-1][1], task))
                 owner = task
             elif owner and kind["note"]:
-                value = kind["value"].decode(errors="surrogateescape").strip()
-                owner.notes.append(Note(kind["note"].decode().lower(), value, line))
+                owner.notes.append(Note(kind["note"].lower(), kind["value"].strip(), line))
             nested.append((column, owner))
         elif kind and kind["level"]:
-            level, title = len(kind["level"]), kind["title"].decode(errors="replace").strip(" \t*_#")
+            level, title = len(kind["level"]), kind["title"].strip(" \t*_#")
             headings.append((line, level, title))
             del nested[1:]
             is_head = is_head and level == 1
@@ -189,7 +188,7 @@ def parse(text: bytes) -> Progress:
             around.append((level, known[0].lower() if known else around[-1][1]))
             listed = "task" if around[-1][1] == "task" else listed
         elif kind:
-            name = (kind["word"] or kind["name"]).decode()
+            name = kind["word"] or kind["name"]
             if is_below_done if name == "Verified" else is_head or name not in _OF_HEAD:
                 words.setdefault(name, []).append(line)
         is_below_done = name == "RALPH_DONE" or (is_below_done and name == "Verified")
