@@ -111,7 +111,7 @@ class ImportedTasks:
         try:
             _DECODER.decode("\n" * self._lines_above + self.text)
             whole = _read_parts(self.text, len(self.text) - len(self.text.lstrip()))
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise RalphError(f"{name}: not JSON that can be read: {error}") from error
         parts = {**whole.parts, "": whole}
         lists = [one for one in ("", *_LISTS) if one in parts and _read_objects(parts[one].value)]

@@ -38,13 +38,9 @@ def append_line(path: Path, record: dict[str, object], *, own: bool = True) -> N
         if place.is_symlink():
             place.unlink()
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    text = json.dumps(record, ensure_ascii=False)
-    line = text.encode(errors="replace") + b"\n"  # a Python string can hold halves of characters, UTF-8 cannot
-    with path.open("a+b") as file:
-        size = file.tell()
-        if size and os.pread(file.fileno(), 1, size - 1) != b"\n":  # torn, or being written: a blank line does no harm
-            line = b"\n" + line
-        file.write(line)
+    line = json.dumps(record, ensure_ascii=False) + "\n"
+    with path.open("ab") as file:
+        file.write(line.encode(errors="replace"))  # a Python string can hold halves of characters, UTF-8 cannot
         file.flush()
         os.fsync(file)
 
@@ -163,8 +159,8 @@ def parse_lines(data: bytes) -> list[Record]:
     """The whole records in a piece of a journal."""
     objects = []
     for line in data.split(b"\n")[:-1]:
-        with contextlib.suppress(ValueError, RecursionError):
-            objects.append(json.loads(line.strip(b"\0 \t\r\n")))  # a power loss leaves NULs, also in front of a record
+        with contextlib.suppress(ValueError):
+            objects.append(json.loads(line))
     return parse_records(objects)
 
 
