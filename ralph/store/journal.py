@@ -95,8 +95,6 @@ class Record:
     """Tokens."""
     cache_write: int = 0
     """Tokens."""
-    agent: str = ""
-    """The name of its program."""
     model: str = ""
     """The model that the settings chose, else the one that the agent reported."""
     done: int | None = None

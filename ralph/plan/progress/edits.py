@@ -65,7 +65,7 @@ def with_mode(text: bytes, mode: str, rounds: str | None = None) -> bytes:
 def _with_line_below(text: bytes, name: str, value: str, *above: str) -> bytes:
     """The text with the line `name: value` as the only one of its name; an empty value removes it.
 
-    It stands below the first line of the first of these words that the text has, else at its start.
+    It is put below the first line of the first of these words that the text has, else at its start.
     """
     text = without_lines(text, name)
     if not value:
