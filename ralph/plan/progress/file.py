@@ -72,7 +72,7 @@ class ProgressFile:
 
     def _is_replaced(self) -> bool:
         """Whether something other than a file is in its place, or a link to another file, which writes would hit."""
-        if self.path.is_symlink() and (os.path.realpath(self.path) != self._home or os.path.islink(self._home)):  # noqa: PTH114 - a real path that is a link is a loop
+        if self.path.is_symlink() and os.path.realpath(self.path) != self._home:
             return True
         return os.path.exists(self.path) and not files.is_file(self.path)  # noqa: PTH110 - same as above
 
