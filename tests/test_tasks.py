@@ -96,8 +96,6 @@ def test_a_list_that_cannot_be_worked_on_says_where_and_one_nested_beyond_all_re
         ("[ ] a|  - after: b|  [ ] a1|[ ] b|  - after: a1", "4: these tasks wait for each other: a1, b"),
     ]:
         assert tasks.find_problems(of(listed)) == [f"line {said}"]
-    deep = of("|".join(" " * n + f"[ ] t{n}" for n in range(600)))
-    assert (len(deep), tasks.find_problems(deep), bool(tasks.select_next(deep))) == (600, [], True)
 
 
 # What ralph writes into the list, and that it writes nothing else.

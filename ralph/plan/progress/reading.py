@@ -27,8 +27,6 @@ _KIND = re.compile(
 """The lines that mean something: items of lists, some of which are tasks or their notes; headings; control words."""
 _ID = re.compile(r"\A(?:[*`]*([^\W_][\w.-]{0,63})[*`]*:[*`]*\s+(?=\S))?(.*)", re.DOTALL)
 """The id of a task, perhaps in stars or backticks, if it has one; then its text."""
-_MOST_COLUMNS = 60
-"""Deeper indentation is read as this many columns, so that no text nests tasks too deep to walk through."""
 _OF_HEAD = ("Plan", "Started", "Spent", "Mode")
 _MODE = re.compile(r"(.*?)\s*((?<!\S)(\d{1,4})(?:/\d{1,4})?)?$")
 _DOLLARS = re.compile(r"\$?(\d[\d,]{0,14}(?:\.\d+)?)")
@@ -155,7 +153,7 @@ def parse(text: bytes) -> Progress:
         kind = _KIND.fullmatch(line.body.decode(errors="surrogateescape"))
         name = ""
         if kind and kind["indent"] is not None:
-            column = min(len(kind["indent"].expandtabs(4)), _MOST_COLUMNS)
+            column = len(kind["indent"].expandtabs(4))
             while nested[-1][0] >= column:
                 nested.pop()
             owner = nested[-1][1]
