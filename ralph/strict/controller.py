@@ -272,7 +272,7 @@ class StrictController(Controller):
     def close(self) -> None:
         """Leaves no task in progress."""
         with contextlib.suppress(RalphError):
-            self._file.edit(edits.with_none_in_progress)
+            self._file.edit(edits.with_tidy_list)
 
     def recheck(self) -> Mapping[str, str] | None:
         """Unticks tasks that a later change broke. Returns why, by id; None if that could not be found out."""
@@ -288,7 +288,7 @@ class StrictController(Controller):
     def _put_task_down(self, iteration: Iteration) -> Iteration:
         if iteration.ended is None:
             self._restore_if_asked()
-        self._edit_list(edits.with_none_in_progress)
+        self._edit_list(edits.with_tidy_list)
         return iteration
 
     def _restore_if_asked(self) -> None:

@@ -95,12 +95,6 @@ def with_task_done(text: bytes, *ids: str, note: str = "", why: str = "") -> byt
     return text
 
 
-def with_none_in_progress(text: bytes, *but: str) -> bytes:
-    """The text with no task in progress except these; the others are pending again."""
-    going = [task.id for task in read_tasks(text) if task.mark == "~" and task.id not in but]
-    return with_mark(text, " ", *going)
-
-
 def with_ids(text: bytes) -> bytes:
     """The text with an id for every task that had none, made from the words of the task."""
     listed = read_tasks(text)
@@ -116,7 +110,8 @@ def with_ids(text: bytes) -> bytes:
 
 def with_tidy_list(text: bytes, *but: str) -> bytes:
     """The text with an id on each task, none but these in progress, and ticks on tasks that their subtasks complete."""
-    text = with_none_in_progress(with_ids(text), *but)
+    text = with_ids(text)
+    text = with_mark(text, " ", *(task.id for task in read_tasks(text) if task.mark == "~" and task.id not in but))
     done = [task.id for task in read_tasks(text) if task.done and task.mark != "x"]
     return with_mark(text, "x", *done)
 
