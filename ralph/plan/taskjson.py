@@ -126,8 +126,9 @@ class ImportedTasks:
         """The JSON of each task, by its id."""
         self._wrong: list[str] = []
         self._read(parts[lists[0]], lists[0], ())
-        if wrong := [*self._wrong, *(f"{name}: {what}" for what in tasks.find_problems(self.tasks))]:
-            raise RalphError.of(map(RalphError, wrong))
+        self._wrong += [f"{name}: {what}" for what in tasks.find_problems(self.tasks)]
+        if self._wrong:
+            raise RalphError.of(map(RalphError, self._wrong))
         self.lines = tasks.task_lines(self.tasks)
         """Its tasks as lines of a Task List."""
 

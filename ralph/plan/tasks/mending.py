@@ -95,8 +95,8 @@ def _merge_sections(before: bytes, after: bytes, new: Sequence[Task], quote: byt
 def _split_sections(text: bytes) -> Iterator[tuple[bool, bytes]]:
     """Yields each section between headings of the top two levels: whether it is ralph's, and its text."""
     now = progress.parse(text)
-    first = len(progress.BOM) if text.startswith(progress.BOM) else 0
-    tops = [(line.start, title.casefold()) for line, level, title in now.headings if level <= 2 and line.start > first]
+    head = len(progress.BOM)  # a heading at the very beginning is within the first section
+    tops = [(line.start, title.casefold()) for line, level, title in now.headings if level <= 2 and line.start > head]
     for (start, title), (end, _) in itertools.pairwise([(0, _OURS[0]), *tops, (len(text), "")]):
         has_tasks = any(start <= task.line.start < end for task in now.tasks)
         yield has_tasks or title.startswith(_OURS), text[start:end]
