@@ -11,7 +11,7 @@ from ralph.errors import RalphError
 from ralph.files import read_or_empty, replace_unchanged
 from ralph.plan import tasks
 from ralph.plan.progress import BOM, encode_text, read_lines_and_fences, replace_ranges
-from ralph.plan.tasks import WHOLE_NUMBER, Note, Task
+from ralph.plan.tasks import Note, Task
 from ralph.words import join_names, plural, shorten
 
 _LISTS = ("userStories", "stories", "user_stories", "tasks", "requirements")
@@ -23,6 +23,7 @@ _MARKS = {
     "blocked": "!",
 }
 _PRIORITIES = {"critical": "1", "high": "2", "medium": "3", "low": "4"}
+_PRIORITY = re.compile(r"critical|high|medium|low|[+-]?\d{1,9}", re.ASCII | re.IGNORECASE)
 _ID = re.compile(r"[^\W_][\w.-]{0,63}")
 _OPENING = re.compile(rb"[^\n]*?[`~]{3,}[ \t]*json(?=\s)(?:[ \t]+(ralph)(?=\s))?[^\n]*\n", re.IGNORECASE)
 _TELLING = re.compile(
@@ -63,37 +64,20 @@ def _read_parts(text: str, start: int) -> JsonPart:
     return JsonPart(value, start, end, parts)
 
 
-def mark_of(status: Any) -> str | None:
-    """The mark that a status means; None if it is not a known status."""
-    return _MARKS.get(re.sub(r"[\s-]+", "_", str(status or "").strip().casefold()))
+def mark_of(status: Any) -> str:
+    """The mark that a status means; empty if it is not a known status."""
+    return _MARKS.get(re.sub(r"[\s-]+", "_", str(status or "").strip().casefold()), "")
 
 
-def _read_line(value: Any) -> str | None:
-    """A text or a number as one line, with the blanks inside its lines unchanged; None for anything else."""
-    if not isinstance(value, str | int):
-        return None
-    return " ".join(line.strip() for line in str(value).splitlines()).strip()
+def _read_lines(value: Any) -> list[str]:
+    """A line for a text or number, or for each in a list, perhaps as the description of an object; empty for others."""
+    items = value if isinstance(value, list) else [value]
+    texts = [one.get("description") if isinstance(one, dict) else one for one in items]
+    return [re.sub(r"\s*[\r\n]\s*", " ", str(text)).strip() if isinstance(text, str | int) else "" for text in texts]
 
 
-def _read_lines(value: Any) -> Sequence[str | None] | None:
-    """The lines of a list of texts, or of objects with a description each; None for anything else."""
-    items = value if isinstance(value, list) else [None]
-    lines = [_read_line(one.get("description") if isinstance(one, dict) else one) for one in items]
-    return lines if all(lines) else None
-
-
-def _read_id(value: Any) -> str | None:
-    return str(value) if _ID.fullmatch(str(value)) else None
-
-
-def _read_priority(value: Any) -> list[str] | None:
-    word = str(value).strip().casefold()
-    number = _PRIORITIES.get(word, word)
-    return [number] if WHOLE_NUMBER.fullmatch(number) else None
-
-
-def _read_objects(value: Any) -> Sequence[Any] | None:
-    return value if isinstance(value, list) and all(isinstance(one, dict) for one in value) else None
+def _is_task_list(value: Any) -> bool:
+    return isinstance(value, list) and value != [] and all(isinstance(one, dict) for one in value)
 
 
 class ImportedTasks:
@@ -114,7 +98,7 @@ class ImportedTasks:
         except ValueError as error:
             raise RalphError(f"{name}: not JSON that can be read: {error}") from error
         parts = {**whole.parts, "": whole}
-        lists = [one for one in ("", *_LISTS) if one in parts and _read_objects(parts[one].value)]
+        lists = [one for one in ("", *_LISTS) if one in parts and _is_task_list(parts[one].value)]
         if len(lists) != 1:
             what = "holds no task list, or several; one is a list of objects, alone or called requirements, tasks"
             raise RalphError(f"{self.place}: {what} or userStories")
@@ -139,22 +123,23 @@ class ImportedTasks:
             number = self._lines_above + 1 + self.text.count("\n", 0, part.start)
             where = f"{self._name}:{number}: {path}[{place}]"
             field = partial(self._read_field, node, where)
-            text = field("a string", _read_line, "title", "name", "requirement", "description") or ""
-            task_id = field(_ID_FORM, _read_id, "id") or tasks.new_id(text, self.parts)
-            mark = field(_MARK_FORM, mark_of, *PASSES, "status") or " "
+            text = "".join(field("a string", bool, "title", "name", "requirement", "description"))
+            task_id = "".join(field(_ID_FORM, _ID.fullmatch, "id")) or tasks.new_id(text, self.parts)
+            mark = mark_of("".join(field(_MARK_FORM, mark_of, *PASSES, "status")))
             if mark == " " and mark_of(node.get("status")) == "!":
                 mark = "!"
+            priority = field("a whole number, 1 for the first", _PRIORITY.fullmatch, "priority")
             notes = {
-                "after": field("a list of ids", _read_lines, "dependencies", "dependsOn", "depends_on"),
-                "priority": field("a whole number, 1 for the first", _read_priority, "priority"),
-                "verify": field("a list of what has to hold", _read_lines, *_CRITERIA),
+                "after": field("a list of ids", bool, "dependencies", "dependsOn", "depends_on"),
+                "priority": [_PRIORITIES.get(word.casefold(), word) for word in priority],
+                "verify": field("a list of what has to hold", bool, *_CRITERIA),
             }
             task = Task(
                 id=task_id,
                 text=shorten(text, _LONGEST),
                 mark=mark.replace("~", " "),
                 number=number,
-                notes=[Note(name, line) for name, lines in notes.items() for line in lines or ()],
+                notes=[Note(name, line) for name, lines in notes.items() for line in lines],
                 above=above,
             )
             for parent in above[:1]:
@@ -163,16 +148,21 @@ class ImportedTasks:
             self.parts[task.id] = part
             if not text:
                 self._wrong.append(f"{where}: has no description; say what to build")
-            if field("a list of tasks", _read_objects, "subtasks"):
+            if _is_task_list(node.get("subtasks")):
                 self._read(part.parts["subtasks"], f"{path}[{place}].subtasks", (task, *above))
+            elif node.get("subtasks"):
+                self._wrong.append(f"{where}.subtasks: must be a list of tasks")
 
-    def _read_field(self, node: Any, where: str, form: str, read: Callable[[Any], Any], *names: str) -> Any:
-        """The value with the first of these names that is there; None if it is missing, or wrong, which is noted."""
+    def _read_field(
+        self, node: Any, where: str, form: str, is_right: Callable[[str], object], *names: str
+    ) -> Sequence[str]:
+        """The lines of the first of these members that is there; none if it is missing, or wrong, which is noted."""
         name = next((name for name in names if node.get(name) not in (None, "")), "")
-        value = read(node[name]) if name else None
-        if name and value is None:
-            self._wrong.append(f"{where}.{name}: must be {form}")
-        return value
+        lines = _read_lines(node[name]) if name else []
+        if all(map(is_right, lines)):
+            return lines
+        self._wrong.append(f"{where}.{name}: must be {form}")
+        return []
 
     def missing_from(self, text: bytes) -> str:
         """Says which open tasks the progress file `text` lacks, and how to add them; empty if it lacks none."""

@@ -104,11 +104,10 @@ def find_problems(tasks: Sequence[Task]) -> list[str]:
     order = TopologicalSorter[str]()
     by_id = {task.id: task for task in reversed(tasks)}
     for task in tasks:
+        where = f"line {task.number}: {task.id}"
         if by_id[task.id] is not task:
-            wrong.append(f"line {task.number}: {task.id} is the id of another task, too; each needs one of its own")
-        for name in task.after:
-            if name not in by_id:
-                wrong.append(f"line {task.number}: {task.id} comes after {name}, which is not a task")
+            wrong.append(f"{where} is the id of another task, too; each needs one of its own")
+        wrong += [f"{where} comes after {name}, which is not a task" for name in task.after if name not in by_id]
         after = [name for one in (task, *task.above) for name in one.after]
         order.add(task.id, *after, *(part.id for part in task.subtasks))
     try:
