@@ -49,7 +49,7 @@ def imported(text: str, name: str = "plan.json") -> ImportedTasks:
 
 
 def listed(text: str, name: str = "plan.json") -> str:
-    return b"\n".join(imported(text, name).lines()).decode(errors="surrogateescape")
+    return b"\n".join(imported(text, name).lines).decode(errors="surrogateescape")
 
 
 def test_each_form_is_known_by_its_shape_and_words_as_words() -> None:
@@ -63,7 +63,7 @@ def test_each_form_is_known_by_its_shape_and_words_as_words() -> None:
     text = '{"tasks": [{"id": 1.1, "description": "x"}, {"id": 1.10, "description": "y", "dependencies": [1.1]}]}'
     assert listed(text) == "- [ ] 1.1: x\n- [ ] 1.10: y\n  - after: 1.1", "ids as they are spelled"
     assert listed('\ufeff[{"id": 1, "title": "x", "passes": false}]') == "- [ ] 1: x"
-    assert imported('[{"description": "caf\udce9", "passes": false}]').lines() == [b"- [ ] caf: caf\xe9"]
+    assert imported('[{"description": "caf\udce9", "passes": false}]').lines == [b"- [ ] caf: caf\xe9"]
 
 
 MARKDOWN = """# A shop
@@ -112,7 +112,6 @@ BLOCK = '# P\n\n```json\n[{"title": "x", "passes": false}]\n```\n'
     ("text", "message"),
     [
         ('{"tasks": [\n  {"id" 1}\n]}', "r.json: not JSON that can be read: Expecting ':' delimiter: line 2 "),
-        ("[" * 100_000, "r.json: not JSON that can be read: "),
         (f'[{{"id": {"1" * 5000}}}]', "r.json: not JSON that can be read: "),
         ('{"tasks": [{"id": 1}], "stories": [{"id": 1}]}', "r.json: holds no task list, or several; "),
         (of(id="a b"), "r.json:1: tasks[0].id: must be one word of at most 64 letters, digits, _ . and -"),

@@ -28,7 +28,7 @@ def print_export(word: str | None, *, form: str | None, output: str | None, prog
     today = _current_tasks(plan, imported)
     whole = b""
     if imported and form in (None, imported.form):
-        made = with_statuses(imported, today).encode(errors="surrogateescape")
+        made = with_statuses(imported, today)
         whole = replace_ranges(data, [(*imported.span, made)])
     else:
         made = json.dumps(tasks_as_json(today, form or "plan"), indent=2).encode() + b"\n"

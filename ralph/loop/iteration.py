@@ -24,6 +24,7 @@ from ralph.run.judge import Iteration, TurnFindings, add_to_tally, pause_after_t
 from ralph.run.memory import prompt_memory
 from ralph.run.stop_rules import Reason, Stop, budget_usd, needs_final_check
 from ralph.store import journal
+from ralph.store.notes import UnjudgedIteration
 from ralph.words import format_duration, format_moment, join_names, one_line, shorten
 
 _REREAD_S = 2.0
@@ -47,9 +48,15 @@ def run_agent_once(run: Run) -> Iteration:
     run.view.show_prompt(prompt)
     guard = run.controller.guard
     with guard.around_turn() if guard else contextlib.nullcontext(TurnFindings()) as findings:
-        run.state.save_iteration_note(
-            run.id, run.mode, run.current.number, transcript, run.current.text_before
-        )  # all is known that a death needs
+        begun = UnjudgedIteration(
+            run=run.id,
+            mode=run.mode,
+            iteration=run.current.number,
+            record=str(transcript),
+            progress_path=os.path.realpath(run.file.path),
+            text=os.fsdecode(run.current.text_before),
+        )
+        run.state.save_note(begun)  # all that the next run needs if ralph dies
         messages = NewMessages(run.file.path, run.current.text_before)
         turn = _run_agent(run, transcript, prompt, messages)
     turn.another_is_free = any(one is not run.pool.current for one in run.pool.free_agents())
@@ -82,7 +89,6 @@ def _prepare_storage(run: Run) -> None:
     if not run.start.plan.is_file():
         raise RalphError(f"{run.start.plan}: the plan is gone", 1)
     run.state.make_room()
-    journal.rotate_journal(run.state.journal)
     run.file.check_writable()
 
 

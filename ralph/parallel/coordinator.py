@@ -550,4 +550,4 @@ class ParallelController(Controller):
         """Ends all work, also after an error, and marks no task as in progress any more."""
         self._executor.close()
         with contextlib.suppress(RalphError):
-            self._file.edit(edits.with_none_in_progress)
+            self._file.edit(edits.with_tidy_list)

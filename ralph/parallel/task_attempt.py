@@ -52,7 +52,7 @@ class TaskAttempt:
     @property
     def has_messages(self) -> bool:
         """Whether its agent got what the user wrote under Messages."""
-        return bool(progress.message_lines(encode_text(self.job.progress)))
+        return bool(progress.section_lines(encode_text(self.job.progress), "Messages"))
 
     def is_taken_back(self, text: bytes) -> bool:
         """Whether the user marked the task differently in this progress file, or deleted it."""

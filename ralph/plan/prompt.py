@@ -10,18 +10,8 @@ from ralph.errors import RalphError
 Value = str | int | bool | Sequence[str]
 """The value of a variable: a text appears unchanged, whatever is in it; a list is for `{% for %}`."""
 
-RALPH_SH_VARIABLES = ("PLAN_FILE", "PROGRESS_FILE", "PLAN_NAME", "AUTO_COMMIT")
-"""The variables that templates of ralph.sh may write as `${NAME}`."""
-VARIABLES = (
-    *RALPH_SH_VARIABLES,
+_VARIABLES = (
     "ITERATION",
-    "MAX_ITERATIONS",
-    "STRICT",
-    "JOBS",
-    "VERIFY",
-    "ONLY",
-    "DENIED",
-    "HISTORY_FILE",
     "MEMORY",
     "RED_START",
     "TASK_ID",
@@ -36,9 +26,10 @@ VARIABLES = (
     "TRY",
     "SESSION",
     "CAN_RUN",
-    "BROWSER",
 )
-"""The variables that a template may use; those without a value are empty."""
+"""The variables of an iteration that a template may use; those without a value are empty."""
+_OF_RALPH_SH = re.compile(r"\$\{(PLAN_FILE|PROGRESS_FILE|PLAN_NAME|AUTO_COMMIT)\}")
+"""How templates of ralph.sh write a variable."""
 LEADING_COMMENT = re.compile(r"\A\s*\{#(.*?)#\}[ \t]*\r?\n?", re.DOTALL)
 """The comment that a template begins with; it may hold settings, and is not for the agent."""
 _AS_TEXT = "around what is not Jinja, write {% raw %} and {% endraw %}"
@@ -66,15 +57,12 @@ def available_modes(places: Sequence[Path]) -> list[str]:
 
 
 def find_template(mode: str, places: Sequence[Path]) -> tuple[Path, str]:
-    """The path and text of a mode's template. Raises RalphError, with the modes there are or why it is not text."""
+    """The path and text of a mode's template. Raises RalphError, with the modes that there are."""
     for place in places if re.fullmatch(r"[\w-]+", mode) else ():
         path = place / f"PROMPT_{mode}.md"
-        try:
-            with files.os_errors_as_ralph_errors(path, "read"):
-                if path.is_file():
-                    return path, path.read_text(encoding="utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise RalphError(f"{path}: cannot be read as UTF-8 text: {error}") from error
+        with files.os_errors_as_ralph_errors(path, "read"):
+            if path.is_file():
+                return path, path.read_text(encoding="utf-8-sig", errors="surrogateescape")
     there = f"there are {', '.join(available_modes(places))} (a mode is a PROMPT_<mode>.md)"
     raise RalphError(f'"{mode}" is not a mode', fix=there)
 
@@ -94,9 +82,8 @@ class Prompt:
         )
 
         self._path = path
-        rest = LEADING_COMMENT.sub(lambda comment: "\n" * comment[0].count("\n"), text)  # keeps the line numbers
-        source = re.sub(r"\$\{(" + "|".join(RALPH_SH_VARIABLES) + r")\}", r"{{ \1 }}", rest)
-        fix = _AS_TEXT if source != rest else ""
+        source = _OF_RALPH_SH.sub(r"{{ \1 }}", text)
+        fix = _AS_TEXT if source != text else ""
         environment = sandbox.SandboxedEnvironment(
             finalize=lambda value: str(value).lower() if isinstance(value, bool) else value,
             keep_trailing_newline=True,
@@ -106,9 +93,9 @@ class Prompt:
         )
         try:
             tree = environment.parse(source)
-            for name in sorted(meta.find_undeclared_variables(tree) - set(VARIABLES)):
-                there = f"{name} is not a variable; there are {', '.join(VARIABLES)}"
-                raise RalphError(f"{path}: {there}", fix=fix)
+            known = (*values, *_VARIABLES)
+            for name in sorted(meta.find_undeclared_variables(tree).difference(known)):
+                raise RalphError(f"{path}: {name} is not a variable; there are {', '.join(known)}", fix=fix)
             self._template = environment.from_string(tree, globals=values)
         except TemplateSyntaxError as error:
             raise RalphError(f"{path}:{error.lineno}: {error.message}", fix=fix) from error

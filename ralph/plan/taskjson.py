@@ -3,24 +3,27 @@
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ralph.errors import RalphError
 from ralph.files import read_or_empty, replace_unchanged
 from ralph.plan import tasks
-from ralph.plan.progress import BOM, read_lines_and_fences, replace_ranges
-from ralph.plan.tasks import WHOLE_NUMBER, Note, Task
+from ralph.plan.progress import BOM, encode_text, read_lines_and_fences, replace_ranges
+from ralph.plan.tasks import Note, Task
 from ralph.words import join_names, plural, shorten
 
 _LISTS = ("userStories", "stories", "user_stories", "tasks", "requirements")
 PASSES = ("passes", "done", "completed", "complete")
 _MARKS = {
-    **dict.fromkeys(("pending", "todo", "open", "not_started", "in_progress", "false", ""), " "),
+    **dict.fromkeys(("pending", "todo", "open", "not_started", "false", ""), " "),
     **dict.fromkeys(("done", "complete", "completed", "true"), "x"),
+    "in_progress": "~",
     "blocked": "!",
 }
 _PRIORITIES = {"critical": "1", "high": "2", "medium": "3", "low": "4"}
+_PRIORITY = re.compile(r"critical|high|medium|low|[+-]?\d{1,9}", re.ASCII | re.IGNORECASE)
 _ID = re.compile(r"[^\W_][\w.-]{0,63}")
 _OPENING = re.compile(rb"[^\n]*?[`~]{3,}[ \t]*json(?=\s)(?:[ \t]+(ralph)(?=\s))?[^\n]*\n", re.IGNORECASE)
 _TELLING = re.compile(
@@ -30,6 +33,9 @@ _TELLING = re.compile(
 """Names that few examples have: a JSON block with one of these is a task list, wherever it is, valid or not."""
 _LONGEST = 300
 """Most characters of a task in the list; the whole text is in the plan, which the agent reads."""
+_CRITERIA = ("verification_criteria", "acceptanceCriteria", "acceptance_criteria", "steps")
+_ID_FORM = "one word of at most 64 letters, digits, _ . and -, that begins with a letter or digit"
+_MARK_FORM = "true, false, pending, in_progress, done, complete or blocked"
 _DECODER = json.JSONDecoder(parse_float=str, parse_constant=str)
 """Keeps fractional numbers, and constants such as NaN, as they are spelled."""
 _LEAD = re.compile(r'[\s,]*(?:("(?:[^"\\]|\\.)*")\s*:\s*)?')
@@ -37,80 +43,41 @@ _LEAD = re.compile(r'[\s,]*(?:("(?:[^"\\]|\\.)*")\s*:\s*)?')
 
 
 class JsonPart(NamedTuple):
-    """A value in a list or an object, and its position in the text."""
+    """A value in JSON, its position in the text, and the values in it."""
 
-    name: str
-    """Empty in a list."""
     value: Any
     start: int
     end: int
+    parts: Mapping[str, "JsonPart"]
+    """Those of an object by their names, those of a list by their numbers."""
 
 
-def _parse_parts(text: str, at: int) -> list[JsonPart]:
-    """The values in the list or object that begins at `at`."""
-    found = []
-    end = at + 1
-    while (lead := _LEAD.match(text, end)) and text[lead.end()] not in "]}":
-        start = lead.end()
-        name = _DECODER.decode(lead[1] or '""')
-        value, end = _DECODER.raw_decode(text, start)
-        found.append(JsonPart(name, value, start, end))
-    return found
+def _read_parts(text: str, start: int) -> JsonPart:
+    """The value that begins at `start`."""
+    value, end = _DECODER.raw_decode(text, start)
+    parts = dict[str, JsonPart]()
+    at = start + 1
+    while isinstance(value, dict | list) and (lead := _LEAD.match(text, at)) and text[lead.end()] not in "]}":
+        part = _read_parts(text, lead.end())
+        parts[json.loads(lead[1]) if lead[1] else str(len(parts))] = part
+        at = part.end
+    return JsonPart(value, start, end, parts)
 
 
-def mark_of(status: Any) -> str | None:
-    """The mark that a status means; None if it is not a known status."""
-    word = str(status or "").strip().casefold()
-    return _MARKS.get(re.sub(r"[\s-]+", "_", word))
+def mark_of(status: Any) -> str:
+    """The mark that a status means; empty if it is not a known status."""
+    return _MARKS.get(re.sub(r"[\s-]+", "_", str(status or "").strip().casefold()), "")
 
 
-def _read_line(value: Any) -> str | None:
-    """A text or a number as one line, with the blanks inside its lines unchanged; None for anything else."""
-    if not isinstance(value, str | int):
-        return None
-    return " ".join(line.strip() for line in str(value).splitlines()).strip()
+def _read_lines(value: Any) -> list[str]:
+    """A line for a text or number, or for each in a list, perhaps as the description of an object; empty for others."""
+    items = value if isinstance(value, list) else [value]
+    texts = [one.get("description") if isinstance(one, dict) else one for one in items]
+    return [re.sub(r"\s*[\r\n]\s*", " ", str(text)).strip() if isinstance(text, str | int) else "" for text in texts]
 
 
-def _read_lines(value: Any) -> list[str] | None:
-    """The lines of a list of texts, or of objects with a description each; None for anything else."""
-    found = []
-    for one in value if isinstance(value, list) else [None]:
-        line = _read_line(one.get("description") if isinstance(one, dict) else one)
-        if not line:
-            return None
-        found.append(line)
-    return found
-
-
-def _as_id(value: Any) -> str | None:
-    return str(value) if _ID.fullmatch(str(value)) else None
-
-
-def _read_priority(value: Any) -> list[str] | None:
-    word = str(value).strip().casefold()
-    found = _PRIORITIES.get(word, word)
-    return [found] if WHOLE_NUMBER.fullmatch(found) else None
-
-
-def _as_objects(value: Any) -> list[Any] | None:
-    return value if isinstance(value, list) and all(isinstance(one, dict) for one in value) else None
-
-
-_MEMBERS: Mapping[str, tuple[Sequence[str], Callable[[Any], Any], str]] = {
-    "text": (("title", "name", "requirement", "description"), _read_line, "a string"),
-    "id": (("id",), _as_id, "one word of at most 64 letters, digits, _ . and -, that begins with a letter or digit"),
-    "mark": ((*PASSES, "status"), mark_of, "true, false, pending, in_progress, done, complete or blocked"),
-    "after": (("dependencies", "dependsOn", "depends_on"), _read_lines, "a list of ids"),
-    "priority": (("priority",), _read_priority, "a whole number, 1 for the first"),
-    "verify": (
-        ("verification_criteria", "acceptanceCriteria", "acceptance_criteria", "steps"),
-        _read_lines,
-        "a list of what has to hold",
-    ),
-    "subtasks": (("subtasks",), _as_objects, "a list of tasks"),
-}
-"""The fields of a task: their possible names in JSON, of which the first one present counts; the function that reads
-the value; and, for messages, what the value must be."""
+def _is_task_list(value: Any) -> bool:
+    return isinstance(value, list) and value != [] and all(isinstance(one, dict) for one in value)
 
 
 class ImportedTasks:
@@ -122,73 +89,80 @@ class ImportedTasks:
         self.text = data[start:end].decode(errors="surrogateescape")
         """The JSON as it is in the plan."""
         self._name = name
-        self._first_line = data.count(b"\n", 0, start)
-        self.place = f"{name}:{self._first_line}" if self._first_line else name
+        self._lines_above = data.count(b"\n", 0, start)
+        self.place = f"{name}:{self._lines_above}" if self._lines_above else name
         """Where the JSON is, for messages: the plan's name, with a line number if it is in a block."""
         try:
-            root = _DECODER.decode("\n" * self._first_line + self.text)
-        except (ValueError, RecursionError) as error:
+            _DECODER.decode("\n" * self._lines_above + self.text)
+            whole = _read_parts(self.text, len(self.text) - len(self.text.lstrip()))
+        except ValueError as error:
             raise RalphError(f"{name}: not JSON that can be read: {error}") from error
-        content = [JsonPart("", root, self.text.find("["), 0)]
-        if isinstance(root, dict):
-            content = _parse_parts(self.text, self.text.index("{"))
-        lists = [one for one in content if one.name in ("", *_LISTS) and _as_objects(one.value)]
+        parts = {**whole.parts, "": whole}
+        lists = [one for one in ("", *_LISTS) if one in parts and _is_task_list(parts[one].value)]
         if len(lists) != 1:
             what = "holds no task list, or several; one is a list of objects, alone or called requirements, tasks"
             raise RalphError(f"{self.place}: {what} or userStories")
-        self.tasks: list[Task] = []
-        self.nodes: dict[str, dict[str, JsonPart]] = {}
-        """The JSON parts of each task, by its id and their names; the whole task has the empty name."""
-        self._wrong: list[str] = []
-        self._read(lists[0], lists[0].name, ())
-        if wrong := [*self._wrong, *(f"{name}: {what}" for what in tasks.find_problems(self.tasks))]:
-            raise RalphError.of(map(RalphError, wrong))
-        form = {"tasks": "plan", "requirements": "requirements"}.get(lists[0].name, "prd")
+        form = {"tasks": "plan", "requirements": "requirements"}.get(lists[0], "prd")
         self.form = "prd" if '"passes"' in self.text else form
         """The format of the list, as `ralph export --format` names it."""
+        self.tasks: list[Task] = []
+        self.parts: dict[str, JsonPart] = {}
+        """The JSON of each task, by its id."""
+        self._wrong: list[str] = []
+        self._read(parts[lists[0]], lists[0], ())
+        self._wrong += [f"{name}: {what}" for what in tasks.find_problems(self.tasks)]
+        if self._wrong:
+            raise RalphError.of(map(RalphError, self._wrong))
+        self.lines = tasks.task_lines(self.tasks)
+        """Its tasks as lines of a Task List."""
 
     def _read(self, listed: JsonPart, path: str, above: tuple[Task, ...]) -> None:
-        """Adds the tasks of this list, with their subtasks, to `tasks` and `nodes`."""
-        for place, whole in enumerate(_parse_parts(self.text, listed.start)):
-            where = f"{path}[{place}]"
-            number = self._first_line + 1 + self.text.count("\n", 0, whole.start)
-            message = self._fields_of(whole.value, f"{self._name}:{number}: {where}")
-            text = message["text"] or ""
-            is_blocked = message["mark"] == " " and mark_of(whole.value.get("status")) == "!"
-            notes = []
-            for name in ("after", "priority", "verify"):
-                notes += [Note(name, one) for one in message[name] or ()]
+        """Adds the tasks of this list, with their subtasks, to `tasks` and `parts`."""
+        for place, part in listed.parts.items():
+            node = part.value
+            number = self._lines_above + 1 + self.text.count("\n", 0, part.start)
+            where = f"{self._name}:{number}: {path}[{place}]"
+            field = partial(self._read_field, node, where)
+            text = "".join(field("a string", bool, "title", "name", "requirement", "description"))
+            task_id = "".join(field(_ID_FORM, _ID.fullmatch, "id")) or tasks.new_id(text, self.parts)
+            mark = mark_of("".join(field(_MARK_FORM, mark_of, *PASSES, "status")))
+            if mark == " " and mark_of(node.get("status")) == "!":
+                mark = "!"
+            priority = field("a whole number, 1 for the first", _PRIORITY.fullmatch, "priority")
+            notes = {
+                "after": field("a list of ids", bool, "dependencies", "dependsOn", "depends_on"),
+                "priority": [_PRIORITIES.get(word.casefold(), word) for word in priority],
+                "verify": field("a list of what has to hold", bool, *_CRITERIA),
+            }
             task = Task(
-                id=message["id"] or tasks.new_id(text, self.nodes),
+                id=task_id,
                 text=shorten(text, _LONGEST),
-                mark="!" if is_blocked else message["mark"] or " ",
+                mark=mark.replace("~", " "),
                 number=number,
-                notes=notes,
+                notes=[Note(name, line) for name, lines in notes.items() for line in lines],
                 above=above,
             )
-            if above:
-                above[0].subtasks.append(task)
+            for parent in above[:1]:
+                parent.subtasks.append(task)
             self.tasks.append(task)
-            parts = [whole, *_parse_parts(self.text, whole.start)]
-            self.nodes[task.id] = node = {one.name: one for one in parts}
-            if message["subtasks"]:
-                self._read(node["subtasks"], f"{where}.subtasks", (task, *above))
+            self.parts[task.id] = part
+            if not text:
+                self._wrong.append(f"{where}: has no description; say what to build")
+            if _is_task_list(node.get("subtasks")):
+                self._read(part.parts["subtasks"], f"{path}[{place}].subtasks", (task, *above))
+            elif node.get("subtasks"):
+                self._wrong.append(f"{where}.subtasks: must be a list of tasks")
 
-    def _fields_of(self, node: Mapping[str, Any], where: str) -> Mapping[str, Any]:
-        """The value of each field; None if it is missing, or invalid, which is noted in `_wrong`."""
-        message = dict[str, Any]()
-        for key, (names, read, wanted) in _MEMBERS.items():
-            name = next((name for name in names if node.get(name) not in (None, "")), "")
-            message[key] = read(node[name]) if name else None
-            if name and message[key] is None:
-                self._wrong.append(f"{where}.{name}: must be {wanted}")
-        if not message["text"]:
-            self._wrong.append(f"{where}: has no description; say what to build")
-        return message
-
-    def lines(self) -> list[bytes]:
-        """Its tasks as lines of a Task List."""
-        return tasks.task_lines(self.tasks)
+    def _read_field(
+        self, node: Any, where: str, form: str, is_right: Callable[[str], object], *names: str
+    ) -> Sequence[str]:
+        """The lines of the first of these members that is there; none if it is missing, or wrong, which is noted."""
+        name = next((name for name in names if node.get(name) not in (None, "")), "")
+        lines = _read_lines(node[name]) if name else []
+        if all(map(is_right, lines)):
+            return lines
+        self._wrong.append(f"{where}.{name}: must be {form}")
+        return []
 
     def missing_from(self, text: bytes) -> str:
         """Says which open tasks the progress file `text` lacks, and how to add them; empty if it lacks none."""
@@ -202,48 +176,40 @@ class ImportedTasks:
 
 def import_tasks(path: Path, data: bytes) -> ImportedTasks | None:
     """The task list that the plan is or contains; None for one in prose. Raises RalphError with all that is wrong."""
+    spans = []
     if path.name.endswith(".json"):
-        begin = len(BOM) if data.startswith(BOM) else 0
-        return ImportedTasks(path.name, data, begin, len(data))
-    found = []
-    for first, last in read_lines_and_fences(data).fences:
-        opening = _OPENING.match(data, first.start)
-        if opening and (opening[1] or _TELLING.search(data, opening.end(), last.start)):
-            found.append(ImportedTasks(path.name, data, opening.end(), last.start))
+        spans.append((len(BOM) if data.startswith(BOM) else 0, len(data)))
+    else:
+        for first, last in read_lines_and_fences(data).fences:
+            opening = _OPENING.match(data, first.start)
+            if opening and (opening[1] or _TELLING.search(data, opening.end(), last.start)):
+                spans.append((opening.end(), last.start))
+    found = [ImportedTasks(path.name, data, *span) for span in spans]
     if len(found) > 1:
         places = ", ".join(one.place for one in found)
         raise RalphError(f"{places}: are several task lists in JSON", fix="leave one; an example is begun with ```text")
     return found[0] if found else None
 
 
-def with_statuses(imported: ImportedTasks, today: Sequence[Task]) -> str:
+def with_statuses(imported: ImportedTasks, today: Sequence[Task]) -> bytes:
     """The plan's JSON with today's statuses, and new tasks last in the list; every other byte is as it was."""
-    nodes = imported.nodes
-    form = imported.form
-    message = [node["status"].value for node in nodes.values() if "status" in node]
-    own_words = {mark_of(one): one for one in message}
-    last = max(node[""].end for node in nodes.values())
+    last = max(node.end for node in imported.parts.values())
     puts = []
     for task in today:
-        node = nodes.get(task.id)
-        mark = "x" if task.done else task.mark
-        new = task_as_json(task, form)
+        new = task_as_json(task, imported.form)
+        node = imported.parts.get(task.id)
         if node is None:
             puts.append((last, last, f",\n    {json.dumps(new, ensure_ascii=False)}"))
             continue
-        word = own_words.get(mark) or new["status"]
-        wanted = dict.fromkeys(PASSES, (mark_of(task.done), task.done)) | {"status": (mark, word)}
-        is_told = mark == " "
-        for one in node.values():
-            if one.name in wanted and (was := mark_of(one.value)):
-                is_told = True
-                now, value = wanted[one.name]
-                if was != now:
-                    puts.append((one.start, one.end, json.dumps(value)))
-        if not is_told:
-            end = max(one.end for one in node.values() if one.name)
-            puts.append((end, end, f', "status": {json.dumps(word)}'))
-    return replace_ranges(imported.text, puts)
+        wanted = {**dict.fromkeys(PASSES, task.done), "status": new["status"]}
+        known = [(one, wanted[name]) for name, one in node.parts.items() if name in wanted and mark_of(one.value)]
+        for one, value in known:
+            if mark_of(one.value) != mark_of(value):
+                puts.append((one.start, one.end, json.dumps(value)))
+        if not known and mark_of(new["status"]) != " ":
+            end = max(one.end for one in node.parts.values())
+            puts.append((end, end, f', "status": {json.dumps(new["status"])}'))
+    return encode_text(replace_ranges(imported.text, puts))
 
 
 def task_as_json(task: Task, form: str) -> dict[str, Any]:
@@ -261,11 +227,10 @@ def task_as_json(task: Task, form: str) -> dict[str, Any]:
 
 
 def update_statuses(plan: Path, text: bytes) -> None:
-    """Updates which tasks are done in a plan in JSON, from the progress file `text`; no other byte changes."""
+    """Updates the statuses in a plan in JSON from the progress file `text`; no other byte changes."""
     data = read_or_empty(plan)
-    imported = import_tasks(plan, data)
-    done = {task.id: task.done for task in imported.tasks} if imported else {}
-    today = [task for task in tasks.read_tasks(text) if done.get(task.id, task.done) != task.done]
-    if imported and today:
-        made = with_statuses(imported, today).encode(errors="surrogateescape")
-        replace_unchanged(plan, data, replace_ranges(data, [(*imported.span, made)]))
+    if imported := import_tasks(plan, data):
+        today = [task for task in tasks.read_tasks(text) if task.id in imported.parts]
+        updated = replace_ranges(data, [(*imported.span, with_statuses(imported, today))])
+        if updated != data:
+            replace_unchanged(plan, data, updated)

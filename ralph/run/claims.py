@@ -53,7 +53,7 @@ def check_done(run: Run, *, is_verified: bool = False) -> Sequence[str]:
 
 def _open_work(run: Run) -> set[str]:
     """Returns the open tasks of the progress file, and what the user wrote under Messages."""
-    messages = {line.decode(errors="replace") for line in progress.message_lines(run.file.text)}
+    messages = {line.decode(errors="replace") for line in progress.section_lines(run.file.text, "Messages")}
     return {task.whole for task in run.file.last.open} | messages
 
 

@@ -97,7 +97,7 @@ class PreparedStart:
         """Returns this text of a progress file with the tasks of a plan in JSON, if it has none yet."""
         if not self.imported or progress.parse(text).tasks:
             return text
-        return progress.with_tasks_added(text, self.imported.lines())
+        return progress.with_tasks_added(text, self.imported.lines)
 
     def imported_tasks_missing_from(self, text: bytes) -> list[RalphError]:
         """Returns what a plan in JSON has that this text of a progress file lacks."""

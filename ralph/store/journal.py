@@ -6,12 +6,11 @@ anything has changed since the first iteration of the plan.
 
 import contextlib
 import errno
-import functools
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -22,9 +21,9 @@ from ralph.words import shorten
 
 TOOL = "tool"
 """The event of a call over MCP; such lines are for people, and are not records of the loop."""
-_LARGEST = 1e15
-"""A number of at least this size, or JSON's NaN, is nonsense."""
 _MESSAGE = 5_000
+_TAIL_BYTES = 1_000_000
+"""Bytes at the end of the journal in which the last iteration is; about 800 lines."""
 
 
 def append_line(path: Path, record: dict[str, object], *, own: bool = True) -> None:
@@ -35,31 +34,23 @@ def append_line(path: Path, record: dict[str, object], *, own: bool = True) -> N
     """
     if not own and os.path.realpath(path) != str(path):
         raise OSError(errno.ELOOP, "a link leads elsewhere")
-    text = json.dumps(record, ensure_ascii=False)
-    line = text.encode(errors="replace") + b"\n"  # a Python string can hold halves of characters, UTF-8 cannot
     for place in (path.parent, path) if own else ():
         if place.is_symlink():
             place.unlink()
-    if not path.parent.is_dir():
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
-    try:
-        size = os.fstat(fd).st_size
-        if size and os.pread(fd, 1, size - 1) != b"\n":  # a torn line, or one being written: a blank line does no harm
-            line = b"\n" + line
-        if os.write(fd, line) < len(line):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    line = json.dumps(record, ensure_ascii=False) + "\n"
+    with path.open("ab") as file:
+        file.write(line.encode(errors="replace"))  # a Python string can hold halves of characters, UTF-8 cannot
+        file.flush()
+        os.fsync(file)
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@dataclass
 class Record:
     """One line of the journal; a field that the line lacks has its default. Times in seconds, costs in US dollars."""
 
     event: str
-    """`iteration`, `wait`, `verify`, `tamper`, `mode`, `run`; or `sums`, the totals of lines that were rotated away."""
+    """`iteration`, `wait`, `verify`, `tamper`, `mode`, `run`; or `sums`, by which older versions replaced old lines."""
     run: str
     timestamp: str
     """In UTC; for an iteration, when it ended."""
@@ -104,8 +95,6 @@ class Record:
     """Tokens."""
     cache_write: int = 0
     """Tokens."""
-    agent: str = ""
-    """The name of its program."""
     model: str = ""
     """The model that the settings chose, else the one that the agent reported."""
     done: int | None = None
@@ -131,15 +120,16 @@ class Record:
     iterations: int = 0
     """How many iterations it counts as: 1 for an iteration that counts, for `sums` their total."""
 
+    def __post_init__(self) -> None:
+        self.written_at = datetime.fromisoformat(self.timestamp).timestamp()
+        """Its timestamp, in seconds since 1970."""
+        self.transcript = self.transcript.rpartition("/")[2]
+        self.iterations += self.counted
+
     @property
     def mode_and_round(self) -> str:
         """Its mode, or the role of the task; with the round if there is one."""
         return self.mode + f" in round {self.round}" * bool(self.round)
-
-    @property
-    def written_at(self) -> float:
-        """Its timestamp, in seconds since 1970."""
-        return datetime.fromisoformat(self.timestamp).timestamp()
 
     @property
     def began_at(self) -> float:
@@ -147,7 +137,7 @@ class Record:
         return self.written_at - self.duration_s
 
 
-_KINDS = {one.name: one.type for one in fields(Record)}
+_NAMES = {one.name for one in fields(Record)}
 
 
 def read(path: Path) -> list[Record]:
@@ -158,10 +148,8 @@ def read(path: Path) -> list[Record]:
 def read_since(path: Path, start: int) -> tuple[list[Record], int]:
     """The whole records from byte `start` on, and the byte where the next line begins."""
     data = b""
-    with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
-        start = min(start, os.fstat(file.fileno()).st_size)  # it may have been rotated
-        file.seek(start)
-        data = file.read()
+    with contextlib.suppress(FileNotFoundError):
+        data = path.read_bytes()[start:]
     return parse_lines(data), start + data.rfind(b"\n") + 1
 
 
@@ -169,23 +157,22 @@ def parse_lines(data: bytes) -> list[Record]:
     """The whole records in a piece of a journal."""
     objects = []
     for line in data.split(b"\n")[:-1]:
-        with contextlib.suppress(ValueError, RecursionError):
-            objects.append(json.loads(line.strip(b"\0 \t\r\n")))  # a power loss leaves NULs, also in front of a record
+        with contextlib.suppress(ValueError):
+            objects.append(json.loads(line))
     return parse_records(objects)
 
 
-def parse_records(objects: Iterable[object]) -> list[Record]:
+def parse_records(objects: Iterable[Any]) -> list[Record]:
     """The records among these objects; each iteration includes the time and result of the verification after it."""
     found = []
-    latest = None
     for each in objects:
-        one = _record(each) if isinstance(each, dict) else None
-        if one is None or one.event == TOOL:
-            continue
-        found.append(one)
-        if one.event == "iteration":
-            one.iterations = int(one.counted)
-            latest = one if one.counted else latest
+        with contextlib.suppress(AttributeError, TypeError, ValueError):  # no object, or one that lacks something
+            values = {name: value for name, value in each.items() if name in _NAMES and value is not None}
+            found.append(Record(**values))
+    latest = None
+    for one in found:
+        if one.event == "iteration" and one.counted:
+            latest = one
         elif one.event == "verify" and latest and (one.run, one.iteration) == (latest.run, latest.iteration):
             latest.verified_s += one.duration_s
             if not one.success:
@@ -193,23 +180,7 @@ def parse_records(objects: Iterable[object]) -> list[Record]:
                 latest.refused = True
                 latest.message = one.message
                 latest.summary += " · done refused"
-    return found
-
-
-def _record(found: Mapping[str, object]) -> Record | None:
-    """The record in this object; None if it is not a valid one."""
-    with contextlib.suppress(TypeError, ValueError, OverflowError):
-        values = {name: found[name] for name, kind in _KINDS.items() if _has_type(found.get(name), kind)}
-        record = Record(**values)  # type: ignore[arg-type]  # just checked
-        record.transcript = record.transcript.rpartition("/")[2]
-        return record if record.written_at else None
-    return None
-
-
-def _has_type(value: object, kind: Any) -> bool:
-    if type(value) is int or type(value) is float:
-        return abs(value) < _LARGEST and (isinstance(value, kind) or isinstance(0.0, kind))
-    return value is not None and isinstance(value, kind)
+    return [one for one in found if one.event != TOOL]
 
 
 def is_iteration_recorded(found: Iterable[Record], begun: UnjudgedIteration) -> bool:
@@ -229,32 +200,22 @@ def iterations_in(found: Iterable[Record]) -> list[Record]:
 
 def describe_merges(found: Iterable[Record]) -> str:
     """What became of the commits that waited in the merge queue; empty if none did."""
-    ended = [one for one in iterations_in(found) if one.merge == "checked" and one.ended in ("ok", "failed")]
+    ended = [one for one in found if one.merge == "checked" and one.ended in ("ok", "failed")]
     again = sum(one.merge == "queued" for one in found)
     merged = sum(one.success for one in ended)
     return f"{again} checked again on top of others, {merged} merged, {len(ended) - merged} failed there" * bool(again)
 
 
-def newest_iterations(data: bytes) -> Iterator[Record]:
-    """Yields the iterations in a piece of a journal, newest first, each with its verification; parses lazily."""
-    verified = b""
-    for line in reversed(data.split(b"\n")):
-        if b'"event": "verify"' in line:
-            verified = line + b"\n" + verified
-        elif b'"event": "iteration"' in line:
-            yield from _parse_iterations(line + b"\n" + verified)
-            verified = b""
-
-
-@functools.lru_cache(maxsize=128)  # each prompt covers some, and all but one were parsed an iteration ago
-def _parse_iterations(lines: bytes) -> list[Record]:
-    return iterations_in(parse_lines(lines))
+def newest_iterations(data: bytes) -> list[Record]:
+    """The iterations in a piece of a journal, newest first, each with the verification after it."""
+    return iterations_in(parse_lines(data))[::-1]
 
 
 def count_iterations(path: Path) -> int:
     """How many iterations of the plan counted, in all its runs, according to the last one in the journal."""
-    last = next(newest_iterations(files.read_or_empty(path)), None)
-    return last.iteration - (not last.counted) if last else 0
+    for last in newest_iterations(files.read_or_empty(path, _TAIL_BYTES)):
+        return last.iteration - (not last.counted)
+    return 0
 
 
 TOKENS = ("input", "output", "cache_read", "cache_write")
@@ -263,7 +224,7 @@ _SUMMED = (*TOKENS, "iterations", "duration_s", "waited_s", "verified_s", "commi
 
 def sum_up(found: Iterable[Record]) -> Record:
     """The totals of the iterations and earlier sums among these records; the cost is None if none was reported."""
-    total = Record(event="sums", run="", timestamp="")
+    total = Record("sums", "", "1970-01-01")
     for one in found:
         if one.event not in ("iteration", "sums"):
             continue
@@ -273,21 +234,6 @@ def sum_up(found: Iterable[Record]) -> Record:
             total.cost_usd = round((total.cost_usd or 0.0) + one.cost_usd, 6)
         total.cost_at_least |= one.cost_at_least
     return total
-
-
-_LARGE_BYTES = 4_000_000
-"""About 3,000 iterations."""
-
-
-def rotate_journal(path: Path) -> None:
-    """Replaces the older half of a large journal by one line with its totals; changes nothing if that fails."""
-    with contextlib.suppress(OSError, ValueError):  # a full disk, or a single line without an end
-        if path.is_symlink() or path.stat().st_size <= _LARGE_BYTES:
-            return
-        data = path.read_bytes()
-        at = data.index(b"\n", len(data) // 2) + 1
-        summary_line = asdict(sum_up(parse_lines(data[:at]))) | journal_line("sums", time.time(), message="")
-        files.replace_unchanged(path, data, json.dumps(summary_line).encode() + b"\n" + data[at:])
 
 
 def journal_line(event: str, at: float, *, message: str, **more: object) -> dict[str, object]:

@@ -1,13 +1,13 @@
-"""What a run leaves for the next one in the state folder: a dataclass for each note, kept by `State.save_note`.
+"""What a run leaves for the next one in the state folder: a dataclass for each note, stored by `State.save_note`.
 
 An agent can forge a note, which is then believed; but nothing in one is ever run.
 """
 
-import json
+import os
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple
 
 Place = tuple[str, str, list[str]]
 """The state of a repository except its files: the branch, empty if HEAD is on none; the commit, empty before the first;
@@ -27,23 +27,14 @@ class Snapshot(NamedTuple):
     """The modes of the files, by name, whose mode says more than whether they are executable."""
 
 
-@dataclass(kw_only=True)
+@dataclass
 class Note:
-    """A note, stored as JSON."""
+    """A note: a dataclass, stored as JSON."""
 
     file_name: ClassVar[str]
 
-    def encode(self) -> str:
-        """The note as JSON text."""
-        return json.dumps(asdict(self))
 
-    @classmethod
-    def decode(cls, text: str) -> Self:
-        """The note with this text. Raises ValueError or TypeError if it is incomplete."""
-        return cls(**json.loads(text))
-
-
-@dataclass(kw_only=True)
+@dataclass
 class UnjudgedIteration(Note):
     """An iteration that is running, or in which ralph died: a RALPH_DONE that it writes is not believed."""
 
@@ -66,10 +57,10 @@ class UnjudgedIteration(Note):
     @property
     def own_progress_text(self) -> bytes:
         """The last text of the progress file that ralph vouches for, as bytes."""
-        return self.text.encode(errors="surrogateescape")
+        return os.fsencode(self.text)
 
 
-@dataclass(kw_only=True)
+@dataclass
 class TreeBefore(Note):
     """The state of the working tree when a watched iteration began."""
 
@@ -98,7 +89,7 @@ class TreeBefore(Note):
         self.snapshot = Snapshot(*self.snapshot)
 
 
-@dataclass(kw_only=True)
+@dataclass
 class TreeAtEnd(Note):
     """The state of the working tree when the last process of a dead run had ended."""
 
@@ -117,7 +108,7 @@ class TreeAtEnd(Note):
         self.snapshot = Snapshot(*self.snapshot)
 
 
-@dataclass(kw_only=True)
+@dataclass
 class UncommittedFiles(Note):
     """The files that attempts at each task changed and no commit has."""
 
@@ -126,7 +117,7 @@ class UncommittedFiles(Note):
     """The names of the files by task."""
 
 
-@dataclass(kw_only=True)
+@dataclass
 class MergedTask(Note):
     """A commit is being merged for a task that is not ticked yet."""
 
@@ -135,7 +126,7 @@ class MergedTask(Note):
     commit: str
 
 
-@dataclass(kw_only=True)
+@dataclass
 class GitSettings(Note):
     """The contents of git's configuration files, by path: when the iteration began, and when all that ran had ended."""
 
@@ -144,7 +135,7 @@ class GitSettings(Note):
     at_end: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(kw_only=True)
+@dataclass
 class StartResult(Note):
     """How the verify command ended before anything was built."""
 
@@ -154,7 +145,7 @@ class StartResult(Note):
     """Why it failed; empty if it passed."""
 
 
-@dataclass(kw_only=True)
+@dataclass
 class BlockReason(Note):
     """Why ralph blocked the plan: the name of a `Reason`."""
 
@@ -162,7 +153,7 @@ class BlockReason(Note):
     reason: str
 
 
-@dataclass(kw_only=True)
+@dataclass
 class AnnouncedConversation(Note):
     """A mode that is a conversation, which the user was notified of once."""
 
@@ -170,7 +161,7 @@ class AnnouncedConversation(Note):
     mode: str
 
 
-@dataclass(kw_only=True)
+@dataclass
 class ModeChange(Note):
     """What the previous mode left behind, for prompts."""
 
@@ -178,7 +169,7 @@ class ModeChange(Note):
     lines: Sequence[str]
 
 
-@dataclass(kw_only=True)
+@dataclass
 class ReviewedFiles(Note):
     """The contents of a task's files as the role before the building one left them."""
 

@@ -72,7 +72,7 @@ class StrictController(Controller):
             self._role = self._roles.role_of_task(task)
             run.use_mode(self._role, as_role=True)
         notes = self._run_checks_before(task) if self._demands_proof and not task.note_values("begun") else []
-        self._edit_list(lambda text: edits.with_task_begun(text, task.id, notes))
+        self._edit_list(lambda text: edits.with_evidence(edits.with_mark(text, "~", task.id), task.id, notes))
         values = tasklist.prompt_values(self._current_task, self._token, run.state)
         if self._roles:
             values["TEST_CHANGES"] = diff_since_review(run, task.id)
@@ -272,7 +272,7 @@ class StrictController(Controller):
     def close(self) -> None:
         """Leaves no task in progress."""
         with contextlib.suppress(RalphError):
-            self._file.edit(edits.with_none_in_progress)
+            self._file.edit(edits.with_tidy_list)
 
     def recheck(self) -> Mapping[str, str] | None:
         """Unticks tasks that a later change broke. Returns why, by id; None if that could not be found out."""
@@ -288,7 +288,7 @@ class StrictController(Controller):
     def _put_task_down(self, iteration: Iteration) -> Iteration:
         if iteration.ended is None:
             self._restore_if_asked()
-        self._edit_list(edits.with_none_in_progress)
+        self._edit_list(edits.with_tidy_list)
         return iteration
 
     def _restore_if_asked(self) -> None:

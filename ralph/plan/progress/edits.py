@@ -4,13 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import AnyStr
 
-from ralph.plan.progress.reading import (
-    BOM,
-    BY_RALPH,
-    parse,
-    text_after_colon,
-)
-from ralph.plan.progress.task import Line
+from ralph.plan.progress.reading import BOM, BY_RALPH, parse, text_after_colon
 from ralph.words import shorten
 
 _NOISE = re.compile(
@@ -45,22 +39,19 @@ def with_status(text: bytes, word: str) -> bytes:
     """The text with `word`, RALPH_DONE or IN_PROGRESS, in place of the other, and without Verified lines."""
     text = without_lines(text, "Verified")
     words = parse(text).words
-    other = "IN_PROGRESS" if word == "RALPH_DONE" else "RALPH_DONE"
-    if other in words:
-        return replace_ranges(text, [(line.start, line.start + len(line.body), word.encode()) for line in words[other]])
+    if others := words.get("IN_PROGRESS" if word == "RALPH_DONE" else "RALPH_DONE"):
+        return replace_ranges(text, [(line.start, line.start + len(line.body), word.encode()) for line in others])
     return text if word in words else with_section_lines(text, "Status", [word.encode()])
 
 
 def with_verified(text: bytes, note: str) -> bytes:
     """The text with this note as its only Verified line, below RALPH_DONE; without RALPH_DONE it gets none."""
-    text = without_lines(text, "Verified")
-    done = parse(text).words.get("RALPH_DONE")
-    return insert_lines(text, done[0].end, [encode_text(f"Verified: {note}".rstrip())]) if done else text
+    return _with_line_below(text, "Verified", note if parse(text).done else "", "RALPH_DONE")
 
 
 def with_spent(text: bytes, spent_usd: float) -> bytes:
     """The text with the cost of the plan so far, as the Spent line in its head."""
-    return _with_head(text, "Spent", f"${spent_usd:.4f}")
+    return _with_line_below(text, "Spent", f"${spent_usd:.4f}", "Started", "Plan")
 
 
 def with_mode(text: bytes, mode: str, rounds: str | None = None) -> bytes:
@@ -68,17 +59,20 @@ def with_mode(text: bytes, mode: str, rounds: str | None = None) -> bytes:
     if rounds is None:
         rounds = parse(text).rounds
     message = f"{mode} {rounds}".strip()
-    return _with_head(text, "Mode", "" if message == "build" else message)
+    return _with_line_below(text, "Mode", "" if message == "build" else message, "Started", "Plan")
 
 
-def _with_head(text: bytes, name: str, value: str) -> bytes:
-    """The text with the line `name: value` in its head, in place of any older one; an empty value only removes that."""
+def _with_line_below(text: bytes, name: str, value: str, *above: str) -> bytes:
+    """The text with the line `name: value` as the only one of its name; an empty value removes it.
+
+    It is put below the first line of the first of these words that the text has, else at its start.
+    """
     text = without_lines(text, name)
     if not value:
         return text
     words = parse(text).words
-    above = words.get("Started") or words.get("Plan")
-    return insert_lines(text, above[0].end if above else 0, [encode_text(f"{name}: {value}")])
+    at = next((words[word][0].end for word in above if word in words), 0)
+    return insert_lines(text, at, [encode_text(f"{name}: {value}".rstrip())])
 
 
 def with_blocked_line(text: bytes, why: str) -> bytes:
@@ -115,16 +109,23 @@ def with_tasks_added(text: bytes, lines: Sequence[bytes]) -> bytes:
 
 def section_range(text: bytes, title: str) -> tuple[int, int]:
     """The start and end of the section whose title begins with `title`, without the heading; if missing, the end."""
-    heading = _heading(text, title)
-    if not heading:
-        return len(text), len(text)
-    below = [line.start for line, level, _ in parse(text).headings if level <= 2 and line.start > heading.start]
-    return heading.end, min(below, default=len(text))
+    return _find_section(text, title) or (len(text), len(text))
 
 
-def message_lines(text: bytes) -> list[bytes]:
-    """The lines under Messages, stripped, without blank ones."""
-    start, end = section_range(text, "Messages")
+def _find_section(text: bytes, title: str) -> tuple[int, int] | None:
+    """The same for the first such section, ignoring case; None if there is none."""
+    found, end = None, len(text)
+    for line, level, name in reversed(parse(text).headings):
+        if name.casefold().startswith(title.casefold()):
+            found = line.end, end
+        if level <= 2:
+            end = line.start
+    return found
+
+
+def section_lines(text: bytes, title: str) -> list[bytes]:
+    """The lines of that section, stripped, without blank ones."""
+    start, end = section_range(text, title)
     return [line.strip() for line in text[start:end].split(b"\n") if line.strip()]
 
 
@@ -135,10 +136,10 @@ def with_section_lines(text: bytes, title: str, lines: Sequence[bytes]) -> bytes
     """
     if not lines:
         return text
-    begins = title.split(maxsplit=1)[0]
-    if not _heading(text, begins):
+    section = _find_section(text, title.split(maxsplit=1)[0])
+    if not section:
         return insert_lines(text, len(text), [b"", encode_text(f"## {title}"), b"", *lines])
-    start, end = section_range(text, begins)
+    start, end = section
     body = text[start:end].rstrip()
     if not body:
         return insert_lines(text, start, [b"", *lines])
@@ -188,7 +189,7 @@ def encode_text(text: str) -> bytes:
 
 def insert_lines(text: bytes, at: int, lines: Sequence[bytes]) -> bytes:
     """The text with these whole lines inserted at `at`, the start of a line, with the line ends that the text uses."""
-    newline = b"\r\n" if text[: text.find(b"\n") + 1].endswith(b"\r\n") else b"\n"
+    newline = b"\r\n" if re.match(rb"[^\n]*\r\n", text) else b"\n"
     first = len(BOM) if text.startswith(BOM) else 0
     at = max(at, first)
     lead = newline if at > first and not text[:at].endswith(b"\n") else b""
@@ -200,11 +201,3 @@ def replace_ranges(text: AnyStr, changes: Iterable[tuple[int, int, AnyStr]]) -> 
     for start, end, new in sorted(changes, key=lambda change: change[:2])[::-1]:
         text = text[:start] + new + text[end:]
     return text
-
-
-def _heading(text: bytes, title: str) -> Line | None:
-    """The line of the first heading whose title begins with `title`, ignoring case; None if there is none."""
-    for line, _, one in parse(text).headings:
-        if one.casefold().startswith(title.casefold()):
-            return line
-    return None

@@ -10,7 +10,7 @@ from typing import Concatenate, ParamSpec
 
 from ralph import files
 from ralph.errors import RalphError
-from ralph.plan.progress.edits import message_lines
+from ralph.plan.progress.edits import section_lines
 from ralph.plan.progress.reading import Progress, parse
 from ralph.process.lock import edit_turn
 from ralph.store.notes import UnjudgedIteration
@@ -30,33 +30,34 @@ class ProgressFile:
         self.say: Callable[[str], None] = print
         self.text = b""
         """The bytes that `read` saw last."""
-        self.last = parse(self.text)
-        """`text`, parsed."""
         self._home = os.path.realpath(path)
         """The real path of the file, with links resolved."""
+
+    @property
+    def last(self) -> Progress:
+        """What `read` saw last, parsed."""
+        return parse(self.text)
 
     def recall_text_before_death(self, death: UnjudgedIteration | None) -> None:
         """After a death, takes over the last text that ralph vouched for, so that `read` can restore a lost file."""
         if death:
             self.text, self._home = death.own_progress_text, death.progress_path
-            self.last = parse(self.text)
 
     def exists(self) -> bool:
         """Whether the file exists, even if empty. Raises RalphError if something else is there, or a loop of links."""
         if self._is_replaced():
             raise RalphError(f"{self.path}: is not a file (a directory, a pipe?)", 1, fix="move it away")
-        return self.path.exists()
+        return os.path.exists(self.path)  # noqa: PTH110 - Path raises what this takes for a No
 
     def read(self) -> Progress:
         """Reads and parses the file; restores it first if it stays empty or missing, or is no longer a file."""
-        is_known = not _is_blank(self.text)
         deadline = time.monotonic() + _SETTLE_S
-        while _is_blank(text := self._read_bytes()) and is_known and time.monotonic() < deadline:
+        while _is_blank(text := self._read_bytes()) and not _is_blank(self.text):
+            if time.monotonic() > deadline:
+                text = self._restore_last_read()
+                break
             time.sleep(0.02)
-        if _is_blank(text) and is_known:
-            text = self._restore_last_read()
-        if text != self.text:
-            self.text, self.last = text, parse(text)
+        self.text = text
         return self.last
 
     def _read_bytes(self) -> bytes:
@@ -71,23 +72,17 @@ class ProgressFile:
 
     def _is_replaced(self) -> bool:
         """Whether something other than a file is in its place, or a link to another file, which writes would hit."""
-        if self.path.is_symlink() and (os.path.realpath(self.path) != self._home or os.path.islink(self._home)):  # noqa: PTH114 - a real path that is a link is a loop
+        if self.path.is_symlink() and os.path.realpath(self.path) != self._home:
             return True
-        with files.os_errors_as_ralph_errors(self.path, "read"):
-            return self.path.exists() and not self.path.is_file()
+        return os.path.exists(self.path) and not files.is_file(self.path)  # noqa: PTH110 - same as above
 
     def _restore_last_read(self) -> bytes:
         """Puts back and returns the text that was read last; moves whatever has taken its place to `kept/`."""
-        try:
+        kept = self._state.keep_copy(self.path.name, self.text)
+        with files.os_errors_as_ralph_errors(self.path, "put back", fix=f"what it said is in {kept}"):
             if self._is_replaced():
                 shutil.move(self.path, self._state.free_kept_path(self.path.name))
             files.replace_file(self.path, self.text)
-        except OSError as error:
-            where = self._state.folder
-            with contextlib.suppress(RalphError):
-                where = self._state.keep_copy(self.path.name, self.text)
-            what = f"{self.path}: cannot be put back: {error.strerror}; what it said is in {where}"
-            raise RalphError(what, 1) from error
         self.say(f"{self.path.name} was gone, empty or no file: put back as it was before the iteration")
         return self.text
 
@@ -115,7 +110,7 @@ class ProgressFile:
         """Raises RalphError if an edit could not be written; called before any money is spent."""
         if self.path.exists() and not os.access(self.path, os.W_OK):
             raise RalphError(f"{self.path}: is read-only; the agent could not tick its tasks", 1, fix="chmod u+w it")
-        files.check_room(Path(os.path.realpath(self.path)).parent)
+        files.check_room(self.path.resolve().parent)
 
 
 class NewMessages:
@@ -125,28 +120,20 @@ class NewMessages:
     """
 
     def __init__(self, path: Path, before: bytes) -> None:
-        self._path, self._known = path, message_lines(before)
+        self._path, self._known = path, section_lines(before, "Messages")
         self._new = self._gone = list[bytes]()
-        self._version: object = None
 
     def poll(self) -> None:
-        """Notes new messages; cheap as long as nobody writes to the file."""
-        with contextlib.suppress(OSError):
-            now = os.stat(self._path)  # noqa: PTH116 - five times a second, and Path takes twice as long
-            if (version := (now.st_mtime_ns, now.st_ino, now.st_size)) != self._version:
-                self._version = version
-                self._note_messages(self._path.read_bytes())
-
-    def _note_messages(self, text: bytes) -> None:
         """Notes new messages: if none are left, they were overwritten; if others are there, the user changed them."""
-        new = [line for line in message_lines(text) if line not in self._known]
+        text = files.read_or_empty(self._path)
+        new = [line for line in section_lines(text, "Messages") if line not in self._known]
         if not new:
             self._gone = self._gone + self._new
         self._new = new
 
     def find_lost(self, text: bytes) -> list[bytes]:
         """The new messages that were overwritten, and are nowhere in the text now."""
-        self._note_messages(text)
+        self.poll()
         return [line for line in dict.fromkeys(self._gone) if line not in text]
 
 

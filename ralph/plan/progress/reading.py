@@ -2,7 +2,7 @@
 
 import functools
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -11,25 +11,26 @@ from ralph.plan.progress.task import Line, Note, Task
 _LINE = re.compile(rb"[^\n]*\n|[^\n]+")
 _FENCE = re.compile(rb"(?:[ \t]|[-*+][ \t]|\d{1,9}[.)][ \t])*(`{3,}(?=[^`]*\Z)|~{3,}).*")
 _FENCE_END = re.compile(rb"[ \t]*(`{3,}|~{3,})\s*")
-_WORD = re.compile(
-    rb"[ ]{0,3}(?:(RALPH_DONE|RALPH_STOP|RALPH_BLOCKED|IN_PROGRESS)\s*"
-    rb"|(RALPH_BLOCKED|Plan|Started|Spent|Mode|Verified):.*)"
+_KIND = re.compile(
+    r"""
+    (?P<indent>[ \t]*)(?:[-*+]|\d{1,9}[.)])[ \t]  # an item of a list
+        (?:[ \t]*\[(?P<mark>[ xX~!])\][ \t]+(?P<task>\S.*)
+        |[ \t]*(?P<note>(?i:after|priority|verify|failed|blocked|reopened|role|begun|held|cannot\ run|claimed|dismissed
+            |note(?=:\ its\ checks\ held))):(?P<value>.*)
+        |.*)
+    |[ ]{0,3}(?P<level>\#{1,6})[ \t]+(?P<title>.*)
+    |[ ]{0,3}(?:(?P<word>RALPH_DONE|RALPH_STOP|RALPH_BLOCKED|IN_PROGRESS)\s*
+        |(?P<name>RALPH_BLOCKED|Plan|Started|Spent|Mode|Verified):.*)
+    """,
+    re.VERBOSE | re.ASCII,
 )
-_HEADING = re.compile(rb"[ ]{0,3}(#{1,6})[ \t]+(.*)")
-_BULLET = rb"([ \t]*)(?:[-*+]|\d{1,9}[.)])[ \t]"
-_ITEM = re.compile(_BULLET)
-_TASK = re.compile(_BULLET + rb"[ \t]*\[([ xX~!])\][ \t]+(\S.*)")
-_NOTES = rb"after|priority|verify|failed|blocked|reopened|role|begun|held|cannot run|claimed|dismissed"
-_NOTES += rb"|note(?=: its checks held)"
-_NOTE = re.compile(_BULLET + rb"[ \t]*(" + _NOTES + rb"):(.*)", re.IGNORECASE)
+"""The lines that mean something: items of lists, some of which are tasks or their notes; headings; control words."""
 _ID = re.compile(r"\A(?:[*`]*([^\W_][\w.-]{0,63})[*`]*:[*`]*\s+(?=\S))?(.*)", re.DOTALL)
 """The id of a task, perhaps in stars or backticks, if it has one; then its text."""
-_MOST_COLUMNS = 60
-"""Deeper indentation is read as this many columns, so that no text nests tasks too deep to walk through."""
 _OF_HEAD = ("Plan", "Started", "Spent", "Mode")
 _MODE = re.compile(r"(.*?)\s*((?<!\S)(\d{1,4})(?:/\d{1,4})?)?$")
 _DOLLARS = re.compile(r"\$?(\d[\d,]{0,14}(?:\.\d+)?)")
-_LISTS = ("task", "notes", "acceptance", "success criteria", "proposed")
+_LISTS = re.compile("task|notes|acceptance|success criteria|proposed", re.IGNORECASE)
 """How known section titles begin: checkboxes under the first are tasks, under the others they are not, since people
 write checks as checkboxes too, and agents write proposals."""
 
@@ -64,7 +65,7 @@ def read_lines_and_fences(text: bytes) -> MarkdownBlocks:
     fence: list[Line] = []
     marks = b""
     for found in _LINE.finditer(text, len(BOM) if text.startswith(BOM) else 0):
-        line = Line(found.start(), found.end(), found[0].rstrip(b"\r\n"))
+        line = Line(*found.span(), found[0].rstrip(b"\r\n"))
         if fence:
             fence.append(line)
             end = _FENCE_END.fullmatch(line.body)
@@ -136,32 +137,33 @@ def text_after_colon(line: Line) -> str:
     return line.body.partition(b":")[2].decode(errors="replace").strip()
 
 
-@functools.lru_cache(maxsize=4)  # the same text is parsed again and again
+@functools.lru_cache(maxsize=16)  # the same text is parsed again and again
 def parse(text: bytes) -> Progress:
     """Parses the text of a progress file; any bytes are valid."""
     lines, _, unclosed = read_lines_and_fences(text)
     words: dict[str, list[Line]] = {}
     headings: list[tuple[Line, int, str]] = []
     items: list[tuple[str, Task]] = []
-    """The checkboxes, each with the entry of `_LISTS` for the innermost such title around it, or an empty text."""
+    """The checkboxes, each with what `_LISTS` finds in the innermost such title around it, or an empty text."""
     around, listed = [(0, "")], ""
     nested: list[tuple[int, Task | None]] = [(-1, None)]
     """The list items around this line: the column of each, and the innermost task that it belongs to."""
     is_head, is_below_done = True, False
     for line in lines:
+        kind = _KIND.fullmatch(line.body.decode(errors="surrogateescape"))
         name = ""
-        if bullet := _ITEM.match(line.body):
-            column = min(len(bullet[1].expandtabs(4)), _MOST_COLUMNS)
+        if kind and kind["indent"] is not None:
+            column = len(kind["indent"].expandtabs(4))
             while nested[-1][0] >= column:
                 nested.pop()
             owner = nested[-1][1]
-            if item := _TASK.fullmatch(line.body):
-                whole = item[3].decode(errors="surrogateescape").strip()
+            if kind["mark"]:
+                whole = kind["task"].strip()
                 task_id, what = _ID.findall(whole)[0]
                 task = Task(
                     id=task_id,
                     text=what,
-                    mark=item[2].decode().lower(),
+                    mark=kind["mark"].lower(),
                     whole=whole,
                     line=line,
                     number=text.count(b"\n", 0, line.start) + 1,
@@ -171,39 +173,38 @@ def parse(text: bytes) -> Progress:
                     owner.subtasks.append(task)
                 items.append((around[-1][1], task))
                 owner = task
-            elif owner and (note := _NOTE.fullmatch(line.body)):
-                value = note[3].decode(errors="surrogateescape").strip()
-                owner.notes.append(Note(note[2].decode().lower(), value, line))
+            elif owner and kind["note"]:
+                owner.notes.append(Note(kind["note"].lower(), kind["value"].strip(), line))
             nested.append((column, owner))
-        elif heading := _HEADING.fullmatch(line.body):
-            level, title = len(heading[1]), heading[2].decode(errors="replace").strip(" \t*_#")
+        elif kind and kind["level"]:
+            level, title = len(kind["level"]), kind["title"].strip(" \t*_#")
             headings.append((line, level, title))
             del nested[1:]
             is_head = is_head and level == 1
             around = [outer for outer in around if outer[0] < level]
-            kind = next((kind for kind in _LISTS if title.casefold().startswith(kind)), around[-1][1])
-            around.append((level, kind))
-            listed = kind if kind == "task" else listed
-        elif word := _WORD.fullmatch(line.body):
-            name = (word[1] or word[2]).decode()
+            known = _LISTS.match(title)
+            around.append((level, known[0].lower() if known else around[-1][1]))
+            listed = "task" if around[-1][1] == "task" else listed
+        elif kind:
+            name = kind["word"] or kind["name"]
             if is_below_done if name == "Verified" else is_head or name not in _OF_HEAD:
                 words.setdefault(name, []).append(line)
         is_below_done = name == "RALPH_DONE" or (is_below_done and name == "Verified")
-    values = {name: text_after_colon(each[0]) for name, each in words.items()}
+    values = defaultdict(str, {name: text_after_colon(each[0]) for name, each in words.items()})
     blocked = values.get("RALPH_BLOCKED")
-    dollars = _DOLLARS.match(values.get("Spent", ""))
-    mode, rounds, number = _MODE.findall(values.get("Mode", ""))[0]
+    dollars = _DOLLARS.match(values["Spent"])
+    mode, rounds, number = _MODE.findall(values["Mode"])[0]
     tasks = tuple(task for kind, task in items if kind == listed)
     undone = tuple(task for task in tasks if task.mark != "x")
     return Progress(
         size=len(text),
         words=words,
         done="RALPH_DONE" in words,
-        verified=values.get("Verified", ""),
+        verified=values["Verified"],
         stop="RALPH_STOP" in words,
         blocked=blocked,
         blocked_by_ralph=(blocked or "").startswith(BY_RALPH),
-        plan=values.get("Plan", ""),
+        plan=values["Plan"],
         spent_usd=float(dollars[1].replace(",", "")) if dollars else 0.0,
         mode="" if mode == "build" else mode,
         rounds=rounds,
@@ -225,14 +226,13 @@ def vanished_tasks(before: Progress, after: Progress) -> tuple[Task, ...]:
     """
     now = (*after.tasks, *(task for task in after.elsewhere if task.mark == "x"))
     ticked = [task for task in before.tasks if task.mark == "x"]
-    left = Counter(map(_normalized_text, now)) - Counter(map(_normalized_text, ticked))
+    left = [*(Counter(map(_normalized_text, now)) - Counter(map(_normalized_text, ticked))).elements()]
     missing = []
     for task in sorted(before.open, key=lambda task: -len(_normalized_text(task))):
         gist = _normalized_text(task)
-        longer = (name for name in left if left[name] > 0 and name.startswith(gist + " "))
-        same = gist if left[gist] > 0 else next(longer, "")
-        left[same] -= 1
-        if not same:
+        if same := [name for name in left if f"{name} ".startswith(f"{gist} ")]:
+            left.remove(min(same, key=len))
+        else:
             missing.append(task)
     return tuple(task for task in before.open if task in missing)
 

@@ -56,9 +56,9 @@ class Task:
     @property
     def done(self) -> bool:
         """Whether it is ticked, or all its subtasks are done and it has no checks of its own."""
-        if self.mark == "x" or not self.subtasks:
-            return self.mark == "x"
-        return all(task.done for task in self.subtasks) and not self.note_values("verify")
+        if self.subtasks and all(task.done for task in self.subtasks) and not self.note_values("verify"):
+            return True
+        return self.mark == "x"
 
     @property
     def after(self) -> list[str]:

@@ -50,19 +50,14 @@ def _with_notes(text: bytes, task_id: str, notes: Sequence[Note]) -> bytes:
 
 
 def with_evidence(text: bytes, task_id: str, notes: Sequence[Note]) -> bytes:
-    """The text with these notes on what the task's checks found, and on claims, in place of those that it had.
+    """The text with those of the notes that are evidence, if there are any, in place of the task's older evidence.
 
-    Ignores notes of any other name.
+    Evidence is what the task's checks found before it was begun, and claims.
     """
-    task = find_task(read_tasks(text), task_id)
-    gone = [(one.line.start, one.line.end, b"") for one in task.notes if one.name in _OF_EVIDENCE] if task else []
-    return _with_notes(replace_ranges(text, gone), task_id, [one for one in notes if one.name in _OF_EVIDENCE])
-
-
-def with_task_begun(text: bytes, task_id: str, notes: Sequence[Note]) -> bytes:
-    """The text with the task in progress, and with these notes as its evidence if its checks were run just now."""
-    text = with_mark(text, "~", task_id)
-    return with_evidence(text, task_id, notes) if notes else text
+    new = [one for one in notes if one.name in _OF_EVIDENCE]
+    task = find_task(read_tasks(text), task_id) if new else None
+    old = [(one.line.start, one.line.end, b"") for one in task.notes if one.name in _OF_EVIDENCE] if task else []
+    return _with_notes(replace_ranges(text, old), task_id, new)
 
 
 def with_failure(text: bytes, task_id: str, why: str, most: int | None = None, *, is_claimed: bool = False) -> bytes:
@@ -73,9 +68,8 @@ def with_failure(text: bytes, task_id: str, why: str, most: int | None = None, *
     if (task := find_task(read_tasks(text), task_id)) is None:
         return text
     tries = task.tries + 1
-    when = timestamp()
-    gone = () if is_claimed else ("claimed",)
-    text = with_mark(text, " ", task_id, note=f"failed: {when} attempt {tries}", why=why, gone=gone)
+    note = f"failed: {timestamp()} attempt {tries}"
+    text = with_mark(text, " ", task_id, note=note, why=why, gone=() if is_claimed else ("claimed",))
     if task.has_attempts_left(most):
         return text
     reason = why.partition("\n")[0]
@@ -84,27 +78,21 @@ def with_failure(text: bytes, task_id: str, why: str, most: int | None = None, *
 
 def with_tasks_reopened(text: bytes, broken: Mapping[str, str]) -> bytes:
     """The text with these tasks pending again, each with the reason, and the ticked tasks above them pending, too."""
-    for task_id, why in broken.items():
-        task = find_task(read_tasks(text), task_id)
-        text = with_mark(text, " ", *(one.id for one in task.above if one.mark == "x") if task else ())
-        text = with_failure(text, task_id, why)
+    for task in read_tasks(text):
+        if task.id in broken:
+            text = with_mark(text, " ", *(one.id for one in task.above if one.mark == "x"))
+            text = with_failure(text, task.id, broken[task.id])
     return text
 
 
 def with_task_done(text: bytes, *ids: str, note: str = "", why: str = "") -> bytes:
     """The text with these tasks ticked; reopens, twice at most, what agents blocked, since it may depend on these."""
     text = with_mark(text, "x", *ids, note=note, why=why)
-    for task in read_tasks(text) if BY_AGENT.encode() in text else ():
+    for task in read_tasks(text):
         message = "".join(task.note_values("blocked"))
         if task.mark == "!" and message.startswith(BY_AGENT) and len(task.note_values("reopened")) < 2:
             text = with_mark(text, " ", task.id, note=f"reopened: {timestamp()}", why=f"it was blocked {message}")
     return text
-
-
-def with_none_in_progress(text: bytes, *but: str) -> bytes:
-    """The text with no task in progress except these; the others are pending again."""
-    going = [task.id for task in read_tasks(text) if task.mark == "~" and task.id not in but]
-    return with_mark(text, " ", *going)
 
 
 def with_ids(text: bytes) -> bytes:
@@ -122,7 +110,8 @@ def with_ids(text: bytes) -> bytes:
 
 def with_tidy_list(text: bytes, *but: str) -> bytes:
     """The text with an id on each task, none but these in progress, and ticks on tasks that their subtasks complete."""
-    text = with_none_in_progress(with_ids(text), *but)
+    text = with_ids(text)
+    text = with_mark(text, " ", *(task.id for task in read_tasks(text) if task.mark == "~" and task.id not in but))
     done = [task.id for task in read_tasks(text) if task.done and task.mark != "x"]
     return with_mark(text, "x", *done)
 

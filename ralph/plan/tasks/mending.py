@@ -5,6 +5,7 @@ add words that stop a run. However tricky a text is, the result is used only if 
 """
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -34,34 +35,36 @@ def restore_own_sections(before: bytes, after: bytes) -> MendedList:
     left = _parsed_tasks_and_status(after)
     if left == wanted:
         return MendedList(after)
-    known = {message for task in read_tasks(before) for message in (task.id, task.text) if message}
-    new = [task for task in read_tasks(after) if task.id not in known and task.text not in known]
-    text = _keep_stop_lines(before, after)
+    known = {name for task in read_tasks(before) for name in (task.id, task.text) if name}
+    new = [task for task in read_tasks(after) if known.isdisjoint((task.id, task.text))]
+    text = before
     for quote in (b"", b"> ") if after.strip() else ():  # ralph ignores quoted lines
-        merged = _keep_stop_lines(_merge_sections(before, after, new, quote), after)
+        merged = _merge_sections(before, after, new, quote)
         if _parsed_tasks_and_status(merged) == wanted:
             text = merged
             break
-    free = {*wanted, *task_lines(new)}
-    what = [f"{_quote_line(line)} added" for line in left if line not in free]
-    what += [f"{_quote_line(line)} removed" for line in wanted if line not in left]
-    return MendedList(text, tuple(what[:40]), _name_changes(before, after) if what else {})
+    stops = progress.parse(after).words
+    for word in _STOPS:  # into Status, where the user would look for it
+        if word in stops and word not in progress.parse(text).words:
+            text = progress.with_status_line(text, stops[word][0].body.decode(errors="surrogateescape"))
+    gone = [line for line in wanted if line not in left]
+    came = [line for line in left if line not in {*wanted, *task_lines(new)}]
+    what = [*(f"{_quote_line(line)} added" for line in came), *(f"{_quote_line(line)} removed" for line in gone)]
+    return MendedList(text, tuple(what[:40]), _count_changes(gone, came, left) if what else {})
 
 
-def _name_changes(before: bytes, after: bytes) -> dict[str, int]:
+def _count_changes(gone: Sequence[bytes], came: Sequence[bytes], left: Sequence[bytes]) -> Mapping[str, int]:
     """Counts the ticks, checks and tasks that changed; 0 for a new RALPH_DONE, and for changes of any other kind."""
-    was, now = ({task.id or task.text: task for task in read_tasks(text)} for text in (before, after))
-    both = [(task, now[name]) for name, task in was.items() if name in now]
-    checks = [[set(task.note_values("verify")) for task in pair] for pair in both]
-    counts = {
-        "tick": sum(one.mark != other.mark for one, other in both),
-        "check": sum(len(one ^ other) - min(len(one - other), len(other - one)) for one, other in checks),
-        "task": sum(name not in now for name in was),
-    }
-    found = {kind: count for kind, count in counts.items() if count}
-    if "RALPH_DONE" in progress.parse(after).words.keys() - progress.parse(before).words.keys():
-        found["RALPH_DONE"] = 0
-    return found or {"the task list": 0}
+    titles = {line.partition(b"] ")[2] for line in left}
+    kinds = Counter[str]()
+    for line in gone:
+        if line.lstrip().startswith(b"- verify:"):
+            kinds["check"] += 1
+        elif line.lstrip().startswith(b"- ["):
+            kinds["tick" if line.partition(b"] ")[2] in titles else "task"] += 1
+    if b"RALPH_DONE" in came:
+        kinds["RALPH_DONE"] = 0
+    return kinds or {"the task list": 0}
 
 
 def _quote_line(line: bytes) -> str:
@@ -71,24 +74,8 @@ def _quote_line(line: bytes) -> str:
 def _parsed_tasks_and_status(text: bytes) -> list[bytes]:
     """The lines of the text that mean something to ralph, or that ralph wrote, except those that stop a run."""
     words = progress.parse(text).words
-    message = sorted(words[word][0].body.strip() for word in words if word not in _STOPS)
-    for title, _, section in _split_sections(text):
-        if title.startswith("verification"):
-            message += [line.strip() for line in section.splitlines() if line.strip()]
-    return message + task_lines(read_tasks(text))
-
-
-def _split_sections(text: bytes) -> Iterator[tuple[str, bool, bytes]]:
-    """Yields each section between headings of the top two levels: its title, whether it is ralph's, and its text."""
-    now = progress.parse(text)
-    tops = [(0, "")]
-    first = len(progress.BOM) if text.startswith(progress.BOM) else 0
-    for line, level, title in now.headings:
-        if level <= 2 and line.start > first:
-            tops.append((line.start, title.casefold()))
-    for (start, title), (end, _) in itertools.pairwise([*tops, (len(text), "")]):
-        has_tasks = any(start <= task.line.start < end for task in now.tasks)
-        yield title, has_tasks or not title or title.startswith(_OURS), text[start:end]
+    lines = sorted(words[word][0].body.strip() for word in words if word not in _STOPS)
+    return lines + progress.section_lines(text, "Verification") + task_lines(read_tasks(text))
 
 
 def _merge_sections(before: bytes, after: bytes, new: Sequence[Task], quote: bytes) -> bytes:
@@ -96,22 +83,20 @@ def _merge_sections(before: bytes, after: bytes, new: Sequence[Task], quote: byt
 
     `quote` is put in front of each line of the others, except their first.
     """
-    sections = [*_split_sections(before)]
-    ours = {title for title, is_ours, _ in sections if is_ours}
-    parts = [section for title, _, section in sections if title in ours]
-    for title, _, section in _split_sections(after):
-        if title not in ours and not title.startswith(_OURS):
+    parts = [section for is_ours, section in _split_sections(before) if is_ours]
+    for is_ours, section in _split_sections(after):
+        if not is_ours:
             parts.append(quote.join(section.splitlines(keepends=True)))
     text = b"".join(part if part.endswith(b"\n") else part + b"\n" for part in parts)
     proposed = [line.replace(b"- [x]", b"- [ ]", 1) for line in task_lines(new)]
     return progress.with_section_lines(text, "Proposed", proposed)
 
 
-def _keep_stop_lines(text: bytes, after: bytes) -> bytes:
-    """The text with each new word in `after` that stops a run, in Status, where the user would look for it."""
-    was = progress.parse(text).words
-    now = progress.parse(after).words
-    for word in _STOPS:
-        if word in now and word not in was:
-            text = progress.with_status_line(text, now[word][0].body.decode(errors="surrogateescape"))
-    return text
+def _split_sections(text: bytes) -> Iterator[tuple[bool, bytes]]:
+    """Yields each section between headings of the top two levels: whether it is ralph's, and its text."""
+    now = progress.parse(text)
+    head = len(progress.BOM)  # a heading at the very beginning is within the first section
+    tops = [(line.start, title.casefold()) for line, level, title in now.headings if level <= 2 and line.start > head]
+    for (start, title), (end, _) in itertools.pairwise([(0, _OURS[0]), *tops, (len(text), "")]):
+        has_tasks = any(start <= task.line.start < end for task in now.tasks)
+        yield has_tasks or title.startswith(_OURS), text[start:end]

@@ -1,6 +1,5 @@
 """The tasks of a progress file, for --strict: what each says, which is next, and what is wrong with a list."""
 
-import itertools
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,9 +32,12 @@ def new_id(text: str, taken: Iterable[str]) -> str:
     """A new id, made from the first words of the text, that differs from all in `taken`, ignoring case."""
     used = {name.casefold() for name in taken}
     words = [word for word in re.findall(r"[^\W_]+", text.casefold()) if word not in ("a", "an", "the")]
-    base = "_".join(words[:5])[:_LONGEST_ID] or "task"
-    numbered = (f"{base}_{number}" for number in itertools.count(2))
-    return next(name for name in itertools.chain([base], numbered) if name not in used)
+    name = base = "_".join(words[:5])[:_LONGEST_ID] or "task"
+    number = 1
+    while name in used:
+        number += 1
+        name = f"{base}_{number}"
+    return name
 
 
 def find_task(tasks: Sequence[Task], task_id: str | None) -> Task | None:
@@ -102,11 +104,10 @@ def find_problems(tasks: Sequence[Task]) -> list[str]:
     order = TopologicalSorter[str]()
     by_id = {task.id: task for task in reversed(tasks)}
     for task in tasks:
+        where = f"line {task.number}: {task.id}"
         if by_id[task.id] is not task:
-            wrong.append(f"line {task.number}: {task.id} is the id of another task, too; each needs one of its own")
-        for name in task.after:
-            if name not in by_id:
-                wrong.append(f"line {task.number}: {task.id} comes after {name}, which is not a task")
+            wrong.append(f"{where} is the id of another task, too; each needs one of its own")
+        wrong += [f"{where} comes after {name}, which is not a task" for name in task.after if name not in by_id]
         after = [name for one in (task, *task.above) for name in one.after]
         order.add(task.id, *after, *(part.id for part in task.subtasks))
     try:
