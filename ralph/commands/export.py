@@ -10,15 +10,16 @@ from typing import Any
 from ralph import files
 from ralph.commands import plans
 from ralph.commands.plans import Plan
+from ralph.commands.run import check_owner
 from ralph.errors import RalphError
 from ralph.plan import progress, taskjson, tasks
 from ralph.plan.progress import replace_ranges
-from ralph.plan.taskjson import ImportedTasks, task_as_json, with_statuses
+from ralph.plan.taskjson import ImportedTasks
 from ralph.plan.tasks import Task, edits
 
 
-def print_export(word: str | None, *, form: str | None, output: str | None, progress_file: str | None) -> int:
-    """Prints or writes the tasks; returns 0. If the output is the plan itself, updates its statuses in place.
+def print_export(word: str | None, *, form: str | None, output: str | None, progress_file: str | None) -> None:
+    """Prints or writes the tasks. If the output is the plan itself, updates its statuses in place.
 
     Raises RalphError if there are no tasks, or if the plan was changed meanwhile.
     """
@@ -28,13 +29,13 @@ def print_export(word: str | None, *, form: str | None, output: str | None, prog
     today = _current_tasks(plan, imported)
     whole = b""
     if imported and form in (None, imported.form):
-        made = with_statuses(imported, today).encode(errors="surrogateescape")
+        made = taskjson.with_statuses(imported, today).encode(errors="surrogateescape")
         whole = replace_ranges(data, [(*imported.span, made)])
     else:
         made = json.dumps(tasks_as_json(today, form or "plan"), indent=2).encode() + b"\n"
     if not output or output == "-":
         sys.stdout.buffer.write(made)
-        return 0
+        return
     target = os.path.realpath(output)
     is_plan = target == os.path.realpath(plan.path)
     if target == os.path.realpath(plan.progress_path) or (is_plan and not whole):
@@ -44,7 +45,6 @@ def print_export(word: str | None, *, form: str | None, output: str | None, prog
             files.replace_file(Path(output), made)
         elif not files.replace_unchanged(plan.path, data, whole):
             raise RalphError(f"{output}: somebody wrote to it meanwhile, and theirs stands", fix="run it again")
-    return 0
 
 
 def _current_tasks(plan: Plan, imported: ImportedTasks | None) -> Sequence[Task]:
@@ -52,10 +52,7 @@ def _current_tasks(plan: Plan, imported: ImportedTasks | None) -> Sequence[Task]
     listed = files.read_or_empty(plan.progress_path)
     if imported and not listed:
         return imported.tasks
-    other = Path(progress.parse(listed).plan or plan.path)
-    if other.exists() and not other.samefile(plan.path):
-        what = f"{plan.progress_path} belongs to another plan, {other}"
-        raise RalphError(what, fix="name the right one: --progress-file")
+    check_owner(plan.path, plan.progress_path, progress.parse(listed))
     if found := tasks.read_tasks(edits.with_ids(listed)):
         return found
     raise RalphError(f"{plan.progress_path}: has no task")
@@ -63,4 +60,6 @@ def _current_tasks(plan: Plan, imported: ImportedTasks | None) -> Sequence[Task]
 
 def tasks_as_json(today: Sequence[Task], form: str) -> dict[str, Any]:
     """The tasks in one of the forms."""
-    return {"requirements" if form == "requirements" else "tasks": [task_as_json(task, form) for task in today]}
+    return {
+        "requirements" if form == "requirements" else "tasks": [taskjson.task_as_json(task, form) for task in today]
+    }
