@@ -15,7 +15,6 @@ from ralph.errors import RalphError
 from ralph.notify.channels import Channel, Notice, deliver_notice, load_channels
 from ralph.settings import sources
 from ralph.settings.table import TABLE, Source
-from ralph.settings.values import truth
 
 _SCRIPT = r'"test":(?!\s*"echo \\"Error: no test)'
 _SEEN = (
@@ -37,7 +36,7 @@ _WORTH = ["strict", "max_time", "max_cost", "model", "effort", "roles", "only", 
 def set_auto_commit(choice: str) -> None:
     """Turns commits on or off for all projects, in ~/.ralph.env, or prints which it is."""
     if choice != "status":
-        save_settings({"RALPH_AUTO_COMMIT": str(truth(choice)).lower()})
+        save_settings({"RALPH_AUTO_COMMIT": choice})
     counts = sources.resolve_only(sources.collect_settings(Path()), "RALPH_AUTO_COMMIT")
     where = counts.given["auto_commit"].where if counts.given else "default"
     click.echo(f"auto-commit is {'on' if counts.auto_commit else 'off'} ({where})")
@@ -55,8 +54,7 @@ def set_up_or_test_channels(what: str) -> int:
     for channel in channels.values():
         click.echo(f"  {channel.name:<10} {channel.title}{'' if channel.missing(before) else '  (is set up)'}")
     names = click.Choice([*channels], case_sensitive=False)
-    chosen = click.prompt("\nWhich one do you want to set up or change?", type=names, show_choices=False)
-    channel = channels[chosen]
+    channel = channels[click.prompt("\nWhich one do you want to set up or change?", type=names, show_choices=False)]
     click.echo("\nEnter keeps what is there, - removes it. Secrets do not show while you type.")
     changed = dict[str, str]()
     for name in channel.setting_names:
@@ -64,9 +62,6 @@ def set_up_or_test_channels(what: str) -> int:
         click.echo(f"\n  {name}: {'' if name in channel.needs else 'optional; '}{channel.help.get(name, '')}")
         label = f"  value [{'***' if secret else there}]" if there else "  value"
         answer = click.prompt(label, default=there, show_default=False, hide_input=secret).strip()
-        while name.endswith("_URL") and answer not in ("", "-") and not re.match("https?://.", answer):
-            more = "  an address begins with https://"
-            answer = click.prompt(more, default=there, show_default=False, hide_input=secret).strip()
         if answer != there:
             changed[name] = "" if answer == "-" else answer
     if changed:
