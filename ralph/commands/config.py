@@ -14,7 +14,7 @@ from ralph import files
 from ralph.errors import RalphError
 from ralph.notify.channels import Channel, Notice, deliver_notice, load_channels
 from ralph.settings import sources
-from ralph.settings.table import TABLE, Source
+from ralph.settings.table import Source
 
 _SCRIPT = r'"test":(?!\s*"echo \\"Error: no test)'
 _SEEN = (
@@ -30,7 +30,6 @@ _SEEN = (
     ("pom.xml", "", "mvn -q test"),
 )
 """Files, a pattern in the first, and the verify command if both are there; the first row that fits wins."""
-_WORTH = ["strict", "max_time", "max_cost", "model", "effort", "roles", "only", "deny", "auto_commit"]
 
 
 def set_auto_commit(choice: str) -> None:
@@ -117,22 +116,18 @@ def save_settings(values: Mapping[str, str]) -> None:
 
 def write_project_settings() -> None:
     """Writes settings for this project to ./.ralph.env, with the verify command that it finds."""
-    text = "# ralph's settings in this project; `ralph help settings` explains all of them.\n\n"
     found = list[str]()
     for names, pattern, command in _SEEN:
         paths = [Path(name) for name in names.split(" and ")]
         if all(map(Path.is_file, paths)) and re.search(pattern, files.read_or_empty(paths[0]).decode(errors="replace")):
             click.echo(f"{names}: {command}")
             found.append(f"RALPH_VERIFY={shlex.quote(command)}")
-    text += "\n#".join(found or ["RALPH_VERIFY="]) + "\n"
-    for setting in TABLE:
-        if setting.field in _WORTH:
-            text += f"\n# {setting.meaning}\n#{setting.variable}={setting.default}\n"
+    lines = "\n#".join(found or ["RALPH_VERIFY="])
     path = Path(".ralph.env")
     with (
         files.os_errors_as_ralph_errors(path, "made", fix="write into it what was found"),
         path.open("x", encoding="utf-8") as file,
     ):
-        file.write(text)
+        file.write(f"# ralph's settings in this project; `ralph help settings` explains all of them.\n\n{lines}\n")
     message = f"before RALPH_DONE counts: {found[0]}" if found else "no check was found; set RALPH_VERIFY there"
     click.echo(f"./.ralph.env is written; {message}")

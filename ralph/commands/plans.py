@@ -152,8 +152,8 @@ def inspect_plan(plan: Plan) -> PlanDetails:
         what += ["then RALPH_STOP"] if now.stop else []
         state, why, hint = "running", ", ".join(what), ""
     if begun and not journal.is_iteration_recorded(records, begun):
-        ended, message = ("running", "runs now") if holder else ("died", "ralph was killed")
-        records += journal.parse_records([{**journal.unfinished_line(begun, message), "ended": ended}])
+        message = "runs now" if holder else "ralph was killed"
+        records += journal.parse_records([journal.unfinished_line(begun, message)])
     return PlanDetails(plan, state, why, hint, now, holder, records)
 
 

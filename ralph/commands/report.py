@@ -99,21 +99,19 @@ def _charts(rows: list[Record]) -> Rows:
             yield title, f"{what}, at most {shown(top)}:", kinds, top, bars
 
 
-def _tiles(seen: PlanDetails) -> Rows:
-    """Yields the name, the value, and more about the value of each key figure."""
+def _sums(seen: PlanDetails) -> Rows:
+    """Yields the look and the text of each sum, and more about it."""
     sums, now = seen.sums, seen.progress
-    if now.tasks:
-        without = f", {now.unproved} without proof" if now.unproved else ""
-        yield "Tasks done", now.ticked, f"of {len(now.tasks)}{without}"
-    yield "Iterations", sums.iterations, ""
+    yield "", f"Done: {now.task_counts}", ""
+    yield "", f"Iterations: {sums.iterations}", ""
     cost = "not reported" if sums.cost_usd is None else format_usd(sums.cost_usd, at_least=sums.cost_at_least)
-    yield "Cost", cost, ""
+    yield "", f"Cost: {cost}", ""
     tokens = sums.input + sums.cache_read + sums.cache_write
-    written = f"{_format_count(sums.output)} written"
-    yield "Tokens read", _format_count(tokens) if tokens else "not reported", written if tokens else ""
-    yield "Commits", sums.commits, f"+{_format_count(sums.added)} −{_format_count(sums.removed)}"  # noqa: RUF001 - a minus
-    more = f"and {format_duration(sums.verified_s)} of verifying, {format_duration(sums.waited_s)} of waiting"
-    yield "Agent's time", format_duration(sums.duration_s), more
+    said = f"{_format_count(tokens)} read, {_format_count(sums.output)} written" if tokens else "not reported"
+    yield "", f"Tokens: {said}", ""
+    yield "", f"Commits: {sums.commits}", f"+{_format_count(sums.added)} −{_format_count(sums.removed)}"  # noqa: RUF001 - a minus
+    more = f"{format_duration(sums.verified_s)} of verifying, {format_duration(sums.waited_s)} of waiting"
+    yield "", f"Agent's time: {format_duration(sums.duration_s)}", more
     tried, models = Counter[str](), defaultdict[str, list[tuple[Record, int]]](list)
     for row in (one for one in seen.iterations if one.counted):
         nth = 0
@@ -126,7 +124,7 @@ def _tiles(seen: PlanDetails) -> Rows:
         took = [nth for row, nth in rows if nth and row.success]
         more = f"{sum(firsts)} of {len(firsts)} first attempts passed, "
         more += f"{sum(took) / len(took):.1f} attempts per task" if took else "no task done"
-        yield model, format_usd(sum(row.cost_usd or 0 for row, _ in rows)), more
+        yield "", f"{model}: {format_usd(sum(row.cost_usd or 0 for row, _ in rows))}", more
 
 
 def _task_lines(seen: PlanDetails) -> Rows:
@@ -166,12 +164,10 @@ def render_page(seen: PlanDetails, now: float) -> bytes:
         name=name,
         state=seen.state,
         remarks=[seen.why, *seen.remarks],
-        tiles=_tiles(seen) if rows else (),
-        legend=legend,
-        charts=_charts(rows),
-        lists=[
-            ("Tasks", f"In {seen.plan.progress_path}.", _task_lines(seen)),
-            ("What happened", about, islice(_event_lines(seen), _MOST_ROWS)),
+        sections=[
+            ("Figures", legend, _sums(seen) if rows else (), _charts(rows)),
+            ("Tasks", f"In {seen.plan.progress_path}.", _task_lines(seen), ()),
+            ("What happened", about, islice(_event_lines(seen), _MOST_ROWS), ()),
         ],
         made=f"Made by ralph {__version__} on {made}",
     )
