@@ -239,7 +239,6 @@ def test_a_night_is_reported_outside_of_the_working_directory_unless_a_place_is_
     text = (folder / "report.html").read_text()
     assert all(said in text for said in ("<small>Done.", "The disk is on fire.", "build ended: limit reached"))
     assert before == {path.name for path in night.root.iterdir()}
-    assert "report.html  (--open shows it" in night.ralph_tty("report", "feature.md").stdout
 
 
 def test_a_running_iteration_is_followed_to_the_end_of_its_run_or_of_ralph_and_shown_again_as_it_was_seen(

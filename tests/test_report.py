@@ -77,7 +77,7 @@ def test_the_newest_run_comes_first_and_its_bars_are_as_high_as_the_journal_says
     assert order == sorted(order)
     for said in (
         "Cost: ≥ $1000.60 <small>",  # sums are of all
-        "The newest 300 are shown",
+        "Iterations 706 to 6; `ralph log feature` has all of them.",
         '<li class="iteration again">2026-11-20 23:30 build #3',
         '<li class="iteration bad">2026-11-20 23:40 build #4',
         '$0.40 · done 2 · left 3">',

@@ -13,8 +13,7 @@ from dotenv import set_key, unset_key
 from ralph import files
 from ralph.errors import RalphError
 from ralph.notify.channels import Channel, Notice, deliver_notice, load_channels
-from ralph.settings import sources
-from ralph.settings.table import Source
+from ralph.settings import sources, table
 
 _SCRIPT = r'"test":(?!\s*"echo \\"Error: no test)'
 _SEEN = (
@@ -65,8 +64,7 @@ def set_up_or_test_channels(what: str) -> int:
             changed[name] = "" if answer == "-" else answer
     if changed:
         save_settings(changed)
-    values = sources.channel_values()
-    if missing := channel.missing(values):
+    if missing := channel.missing(sources.channel_values()):
         click.echo(f"Without {' and '.join(missing)}, {channel.name} stays off.")
     elif click.confirm("\nSend a test notice now?", default=True):
         return _send_test_notices([channel])
@@ -96,7 +94,7 @@ def save_settings(values: Mapping[str, str]) -> None:
     """
     path = sources.home_settings_path()
     real = Path(os.path.realpath(path))  # dotenv would put a file in the place of a link
-    present = {one.variable: one.text for one in sources.read_env_file(path, Source.HOME_FILE)}
+    present = {one.variable: one.text for one in sources.read_env_file(path, table.Source.HOME_FILE)}
     if "" in present:
         raise RalphError(present[""], fix="fix that first; nothing was changed")
     if any(set(text) & set("\\\r\n\0") for text in values.values()):  # not every python-dotenv reads it back

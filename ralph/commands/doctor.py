@@ -46,8 +46,6 @@ _MARKS = {"ok": "ok", "warning": "warn", "bad": "BAD"}
 """The levels from the best to the worst, each with its mark on the screen."""
 _INDENT = 17
 _SUBJECTS = ("settings", "plan", "agent", "permissions", "repository", "machine", "notices", "cron")
-_FIRST_WORD = re.compile(r"\s*(?:\w+=\S*\s+)*([\w./+-]+)(?=\s|$)")
-"""The program that a shell command begins with, after its assignments; anything else is for the shell to read."""
 _UNCOMMITTED = "status --porcelain -z --no-renames --untracked-files=all -- :!*_PROGRESS.md"
 Results = Iterator[tuple[str, ...]]
 """The level and what was found, and perhaps what to do about it."""
@@ -114,7 +112,8 @@ class _Doctor:
             yield "warning", "no limits set: a run stops only when done, on failure, or by Ctrl+C", fix
         if not settings.verify:
             yield "ok", "no verify command: done is what the agent and the task list say"
-        first = _FIRST_WORD.match(settings.verify or "")
+        # The program after assignments; anything else is for the shell to read.
+        first = re.match(r"\s*(?:\w+=\S*\s+)*([\w./+-]+)(?=\s|$)", settings.verify or "")
         look_up = ("sh", "-c", 'command -v "$1"', "sh")
         if first and not settings.wrap and call_program([*look_up, first[1]], timeout_s=10).code:
             where = settings.given["verify"].where

@@ -13,11 +13,7 @@ from ralph.process.programs import run_in_front
 from ralph.run.memory import prompt_memory
 from ralph.screen.view import View
 from ralph.store import journal
-from ralph.store.journal import Record
 from ralph.words import format_moment, without_control_codes
-
-_POLL_S = 1.0
-"""Seconds between two checks for new output, and for the end of the run, which takes its lock for an instant."""
 
 
 def print_log(  # noqa: PLR0913 - what can be asked for
@@ -45,7 +41,7 @@ def _print_line(line: str) -> None:
     print(without_control_codes(line))
 
 
-def _print_list(records: list[Record]) -> None:
+def _print_list(records: list[journal.Record]) -> None:
     """Prints a line for each record that has one, with a dash if an iteration changed nothing."""
     for record in records:
         if message := plans.describe_record(record):
@@ -128,7 +124,7 @@ def _follow(plan: Plan, *, verbose: bool) -> None:
         if replay:
             replay.show_new_lines()
         sys.stdout.flush()
-        time.sleep(_POLL_S)
+        time.sleep(1)  # seldom, since looking for the end of the run takes its lock for an instant
     if running:
         seen = plans.inspect_plan(plan)
         _print_line(f"{seen.state}: {seen.why}")

@@ -15,15 +15,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ralph import __version__
-from ralph.commands import plans
-from ralph.commands.status import status_facts
+from ralph.commands import plans, status
 from ralph.errors import RalphError
 from ralph.plan import progress, tasks
 from ralph.plan.progress.file import ProgressFile
 from ralph.plan.tasks import Note, Task, edits
 from ralph.process.programs import call_program
 from ralph.run import acceptance
-from ralph.run.acceptance import CheckResult
 from ralph.settings import sources
 from ralph.store import journal
 from ralph.words import join_names, timestamp, without_control_codes
@@ -75,6 +73,7 @@ class Tools:
 
     def __init__(self, plan: plans.Plan, *, propose: bool) -> None:
         self._plan, self._proposes = plan, propose
+        self._settings = sources.collect_settings_of_mode(plan.path)
         self._file = ProgressFile(plan.progress_path, plan.state)
         self._file.recall_text_before_death(plan.state.unjudged_iteration())
         self._file.say = partial(print, "ralph:", file=sys.stderr)  # standard output is the client's
@@ -126,7 +125,7 @@ class Tools:
 
     def get_state_summary(self) -> Answer:
         """How the plan stands: whether a run works on it, its last iterations, what they cost, what it waits for."""
-        return status_facts(plans.inspect_plan(self._plan))
+        return status.status_facts(plans.inspect_plan(self._plan))
 
     def add_task(
         self,
@@ -158,8 +157,7 @@ class Tools:
 
     def increment_retry(self, task_id: str, reason: str = "") -> Answer:
         """Says that an attempt at this task failed, and why; after too many it is blocked."""
-        most = sources.collect_settings_of_mode(self._plan.path).max_tries
-        return self._edit_task(task_id, edits.with_failure, task_id, reason, most)
+        return self._edit_task(task_id, edits.with_failure, task_id, reason, self._settings.max_tries)
 
     def update_memory(self, content: str) -> Answer:
         """Adds what the next iterations must know, in one line, to what ralph tells them anyway."""
@@ -181,11 +179,11 @@ class Tools:
 
     def _red_checks(self, task: Task) -> list[str]:
         """Returns why checks of the task fail, each with the end of its output."""
-        settings = sources.collect_settings_of_mode(self._plan.path)
+        settings = self._settings
 
-        def run(command: str) -> CheckResult:
+        def run(command: str) -> acceptance.CheckResult:
             done = call_program(["sh", "-c", f"exec 2>&1\n{command}"], timeout_s=settings.verify_timeout or math.inf)
-            return CheckResult(done.code, f"ended with {done.code}", done.stdout.decode(errors="replace"))
+            return acceptance.CheckResult(done.code, f"ended with {done.code}", done.stdout.decode(errors="replace"))
 
         checks = acceptance.join_browser_actions(acceptance.checks_of_tasks(task.chain))
         ended = [acceptance.evaluate_check(one, base_url=settings.base_url or "", run=run) for one in checks]

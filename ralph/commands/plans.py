@@ -11,13 +11,10 @@ from ralph.errors import RalphError
 from ralph.plan import progress
 from ralph.plan.progress import Progress
 from ralph.process import lock
-from ralph.process.lock import Holder
 from ralph.run.stop_rules import Reason, Tally, stop_reason
-from ralph.settings import sources
-from ralph.settings.table import Settings
-from ralph.store import journal
+from ralph.settings import sources, table
+from ralph.store import journal, notes
 from ralph.store.journal import Record
-from ralph.store.notes import UnjudgedIteration
 from ralph.store.state import State
 from ralph.words import format_moment, one_line
 
@@ -43,7 +40,7 @@ class Plan(NamedTuple):
         return State(self.name, self.progress_path)
 
     @property
-    def holder(self) -> Holder | None:
+    def holder(self) -> lock.Holder | None:
         """The run that works on it, in the tree of its progress file or in the current one; None if there is none."""
         me = os.path.realpath(self.progress_path)
         for place in (Path.cwd(), Path(me).parent):
@@ -66,7 +63,7 @@ def find_plan(word: str | None, progress_file: str | None = None) -> Plan:
     usual = Path(files.plan_name(Path(word)) + _SUFFIX)
     if not files.is_file(usual):
         usual = Path(word).parent / usual
-    path = next(filter(files.is_file, (Path(word), Path(f"{word}.md"), Path(f"{word}.json"))), Path(word))
+    path = next(filter(files.is_file, (Path(word + end) for end in ("", ".md", ".json"))), Path(word))
     set_path = sources.resolve_only(sources.collect_settings(path), "RALPH_PROGRESS_FILE").progress_file
     progress_path = Path(progress_file or set_path or usual)
     if path.name.endswith(_SUFFIX):
@@ -104,7 +101,7 @@ class PlanDetails(NamedTuple):
     """What the user can do to continue, if another run alone does not."""
     progress: Progress
     """The progress file, as if it were empty when there is none."""
-    holder: Holder | None
+    holder: lock.Holder | None
     """The run that works on it."""
     records: list[Record]
     """Its journal, the oldest record first, with one for an iteration that is running, or in which ralph was killed."""
@@ -158,12 +155,12 @@ def inspect_plan(plan: Plan) -> PlanDetails:
 
 
 def _state_between_runs(
-    plan: Plan, now: Progress, last: Record | None, begun: UnjudgedIteration | None
+    plan: Plan, now: Progress, last: Record | None, begun: notes.UnjudgedIteration | None
 ) -> tuple[str, str, str]:
     """Returns the state, why it is so, and what the user can do to continue."""
     if not now.size:
         return "new", "there is no progress file yet", f"run `ralph {plan.path} plan`"
-    settings = Settings()
+    settings = table.Settings()
     with contextlib.suppress(RalphError):  # what is wrong with them, a start says
         settings = sources.collect_settings_of_mode(plan.path)
     stop = stop_reason(now, Tally(), settings)

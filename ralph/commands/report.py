@@ -44,7 +44,7 @@ def write_report(word: str | None, *, output: str | None, opens: bool, progress_
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             path.unlink(missing_ok=True)  # it may be a link of an agent's
         path.write_bytes(made)
-    print(without_control_codes(str(path)) + "  (--open shows it in the browser)" * (os.isatty(1) and not opens))
+    print(without_control_codes(str(path)))
     if opens and click.launch(os.path.realpath(path)):
         raise RalphError(f"{path}: no program here shows it", 1, fix="open it in a browser")
 
@@ -154,10 +154,8 @@ def render_page(seen: PlanDetails, now: float) -> bytes:
     name, rows = seen.plan.name, seen.iterations[-_MOST_ROWS:]
     legend = "Nothing has run yet, so there is nothing to draw."
     if rows:
-        legend = f"From iteration {rows[0].iteration} to {rows[-1].iteration}. Point at a bar for its numbers; "
-        legend += "red below it: it went wrong, amber: it did not count."
-    if len(rows) == _MOST_ROWS:
-        legend += f" The newest {_MOST_ROWS} are shown; `ralph log {name}` has more."
+        legend = f"Iterations {rows[0].iteration} to {rows[-1].iteration}; `ralph log {name}` has all of them. "
+        legend += "Point at a bar for its numbers; red below it: it went wrong, amber: it did not count."
     about = f"The newest first. `ralph log {name} N` shows what the agent said and did in iteration N."
     made = time.strftime("%Y-%m-%d %H:%M. Times are in %Z.", time.localtime(now))
     text: str = template.render(

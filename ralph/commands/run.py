@@ -11,20 +11,17 @@ from pathlib import Path
 from ralph import files
 from ralph.errors import RalphError
 from ralph.plan import progress
-from ralph.plan.progress import Progress
 from ralph.plan.progress.file import ProgressFile
 from ralph.process import lock
 from ralph.run.prepared import PreparedStart
 from ralph.run.stop_rules import Reason, Tally, stop_reason
 from ralph.screen.text import is_attended
-from ralph.settings import options, sources
-from ralph.settings.options import Invocation
-from ralph.settings.table import GivenSetting
+from ralph.settings import options, sources, table
 from ralph.store.state import State
 from ralph.words import without_control_codes
 
 
-def start_run(asked: Invocation) -> int:
+def start_run(asked: options.Invocation) -> int:
     """Does what the user asked for, and returns the exit code."""
     _restore_plan(asked)
     start = find_start(asked)
@@ -52,7 +49,7 @@ def start_run(asked: Invocation) -> int:
     return run_session(start, file, state, held_lock, WIRING)
 
 
-def find_start(asked: Invocation) -> PreparedStart:
+def find_start(asked: options.Invocation) -> PreparedStart:
     """Finds plan, settings and progress file, and changes nothing. Raises RalphError with all that is wrong."""
     plan = Path(asked.plan)
     text = files.read_or_empty(plan)
@@ -96,12 +93,12 @@ def find_start(asked: Invocation) -> PreparedStart:
         return entered
 
 
-def _progress_path(plan: Path, given: Iterable[GivenSetting]) -> Path:
+def _progress_path(plan: Path, given: Iterable[table.GivenSetting]) -> Path:
     usual = Path(f"{files.plan_name(plan)}_PROGRESS.md")
     return sources.resolve_only(given, "RALPH_PROGRESS_FILE").progress_file or usual
 
 
-def _restore_plan(asked: Invocation) -> None:
+def _restore_plan(asked: options.Invocation) -> None:
     """Puts the plan back if an iteration in which ralph died removed it."""
     plan = Path(asked.plan)
     if os.path.lexists(plan) or asked.dry_run:
@@ -136,7 +133,7 @@ def why_nothing_to_do(start: PreparedStart, state: State, text: bytes) -> RalphE
     return RalphError(f"{start.name} {what}: {stop.why}".removesuffix(": "), stop.reason.code, fix=fix, for_people=True)
 
 
-def check_owner(plan: Path, progress_path: Path, now: Progress) -> None:
+def check_plan_matches(plan: Path, progress_path: Path, now: progress.Progress) -> None:
     """Raises RalphError if the progress file is another plan's: two plans of one name would share their progress."""
     other = Path(now.plan or plan)
     if other.exists() and not other.samefile(plan):
@@ -144,14 +141,14 @@ def check_owner(plan: Path, progress_path: Path, now: Progress) -> None:
         raise RalphError(f"{progress_path} belongs to another plan, {other}", fix=fix)
 
 
-def check_progress_owner(start: PreparedStart, now: Progress | None) -> None:
+def check_progress_owner(start: PreparedStart, now: progress.Progress | None) -> None:
     """Raises RalphError if the progress file is another plan's, or is beside the plan and not in the current folder.
 
     Else cron in the wrong folder would start over.
     """
     path, beside = start.progress_path, start.plan.with_name(f"{start.name}_PROGRESS.md")
     if now:
-        check_owner(start.plan, path, now)
+        check_plan_matches(start.plan, path, now)
     elif not start.settings.progress_file and beside.exists():
         fix = f"start ralph with -C {shlex.quote(str(beside.parent))}"
         raise RalphError(f"{path} is not in {Path.cwd()}, but there is one beside the plan", fix=fix)

@@ -13,14 +13,10 @@ from ralph.notify import channels
 from ralph.plan import progress, tasks
 from ralph.plan.progress.file import ProgressFile
 from ralph.plan.prompt import Value
-from ralph.process import lock, signals
-from ralph.process.lock import Lock
-from ralph.process.programs import run_in_front
-from ralph.run import tasklist
-from ralph.run.memory import prompt_memory
+from ralph.process import lock, programs, signals
+from ralph.run import memory, tasklist
 from ralph.run.prepared import PreparedStart
-from ralph.settings import sources
-from ralph.settings.options import Invocation
+from ralph.settings import options, sources
 from ralph.store import journal
 from ralph.store.notes import AnnouncedConversation
 from ralph.store.state import State
@@ -51,10 +47,10 @@ def show_dry_run(start: PreparedStart, state: State) -> None:
 def _prompt_values(state: State, task_id: str = "") -> dict[str, Value]:
     """Returns the variables of the next iteration's prompt that no task gives."""
     number = journal.count_iterations(state.journal) + 1
-    return {"ITERATION": number, "MEMORY": prompt_memory(state, task=task_id)}
+    return {"ITERATION": number, "MEMORY": memory.prompt_memory(state, task=task_id)}
 
 
-def talk(start: PreparedStart, state: State) -> Invocation | None:
+def talk(start: PreparedStart, state: State) -> options.Invocation | None:
     """Holds the conversation. Returns the run to start afterwards, or None. Raises RalphError without a terminal."""
     file = ProgressFile(start.progress_path, state)
     if start.rehearsal:
@@ -63,10 +59,8 @@ def talk(start: PreparedStart, state: State) -> Invocation | None:
         _call(start, state)
     signals.install_handlers()
     held_lock = _acquire_lock(start, file)
-    try:
-        changed = _converse(start, state, file)
-    finally:
-        os.close(held_lock.fd)
+    changed = _converse(start, state, file)
+    os.close(held_lock.fd)
     print(without_control_codes(f"ralph: {changed} · what this cost is not known here"))
     mode = start.settings.next_mode or "build"
     if not _says_yes(f"continue with {mode}?"):
@@ -91,7 +85,7 @@ def _call(start: PreparedStart, state: State) -> None:
     raise wanted
 
 
-def _acquire_lock(start: PreparedStart, file: ProgressFile) -> Lock:
+def _acquire_lock(start: PreparedStart, file: ProgressFile) -> lock.Lock:
     """Takes the lock of the tree; first stops a run that works on the plan after its iteration, if the user agrees."""
     tree = lock.working_tree(Path.cwd())
     try:
@@ -125,7 +119,7 @@ def _converse(start: PreparedStart, state: State, file: ProgressFile) -> str:
     env = {name: value for name, value in os.environ.items() if not name.startswith("RALPH_")}
     plan, before = files.read_or_empty(start.plan), file.read()
     prompt = start.load_prompt().render(_prompt_values(state))
-    code = run_in_front(agent.command_line(start.settings, prompt), env=env)
+    code = programs.run_in_front(agent.command_line(start.settings, prompt), env=env)
     state.remove_note(AnnouncedConversation)
     ended = f"the agent exited with {code} · " if code else ""
     changed = "is as it was" if files.read_or_empty(start.plan) == plan else "changed"

@@ -9,9 +9,6 @@ from ralph.commands.plans import PlanDetails
 from ralph.screen.text import clip, terminal_width
 from ralph.words import format_age, format_moment, format_usd, plural, without_control_codes
 
-_LAST = 5
-_WHY_COLUMNS = 50
-
 
 def print_status(word: str | None, *, progress_file: str | None, as_json: bool) -> int:
     """Prints the status; returns it as the exit code, too: 0 done, 3 work remains, 4 needs you.
@@ -37,7 +34,7 @@ def _print_table(found: list[PlanDetails]) -> None:
     name_width = max(map(len, names))
     state_width = max(len(seen.state) for seen in found)
     for name, seen in zip(names, found, strict=True):
-        why = f"{clip(seen.why, _WHY_COLUMNS)} · " if seen.why else ""
+        why = f"{clip(seen.why, 50)} · " if seen.why else ""
         line = f"{name:{name_width}}  {seen.state:{state_width}}  {why}{_format_sums(seen)}"
         print(clip(line, edge) if edge else line)
 
@@ -57,7 +54,7 @@ def _format_sums(seen: PlanDetails) -> str:
 def _print_plan(seen: PlanDetails) -> None:
     lines = [f"{seen.plan.name} · {seen.state}: {seen.why}".removesuffix(": "), _format_sums(seen), *seen.remarks]
     lines += [f"  [{task.mark}] {task.whole}" for task in seen.progress.tasks]
-    rows = seen.iterations[-_LAST:]
+    rows = seen.iterations[-5:]
     lines += ["", "The last iterations:"] if rows else []
     lines += [f"  {format_moment(row.written_at, time.time())}  {plans.describe_record(row)}" for row in rows]
     print(without_control_codes("\n".join(lines)))
