@@ -97,7 +97,7 @@ def save_settings(values: Mapping[str, str]) -> None:
     present = {one.variable: one.text for one in sources.read_env_file(path, table.Source.HOME_FILE)}
     if "" in present:
         raise RalphError(present[""], fix="fix that first; nothing was changed")
-    if any(set(text) & set("\\\r\n\0") for text in values.values()):  # not every python-dotenv reads it back
+    if re.search(r"[\\\r\n\0]", "".join(values.values())):  # not every python-dotenv reads it back
         raise RalphError("a value must be a single line, without a backslash")
     try:
         real.touch(0o600)

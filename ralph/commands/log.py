@@ -22,13 +22,13 @@ def print_log(  # noqa: PLR0913 - what can be asked for
     """Prints the log of a plan, or one iteration. Raises RalphError if either does not exist."""
     if number is None and word and re.fullmatch(r"last|\d+", word):
         word, number = None, word  # the only plan of the folder need not be named
-    plan = plans.find_plan(word, progress_file)
+    plan, view = plans.find_plan(word, progress_file), View(_print_line, whole=verbose)
     if follow:
-        _follow(plan, verbose=verbose)
+        _follow(plan, view)
     elif what == "memory":
         _print_line(prompt_memory(plan.state) or "nothing yet")
     elif number or what:
-        _print_iteration(plans.inspect_plan(plan), number or "last", what, verbose=verbose)
+        _print_iteration(plans.inspect_plan(plan), number or "last", what, view)
     else:
         seen = plans.inspect_plan(plan)
         _print_list(seen.records)
@@ -50,7 +50,7 @@ def _print_list(records: list[journal.Record]) -> None:
             _print_line(f"{mark} {format_moment(record.written_at, 0)}  {message}")
 
 
-def _print_iteration(seen: PlanDetails, number: str, what: str | None, *, verbose: bool) -> None:
+def _print_iteration(seen: PlanDetails, number: str, what: str | None, view: View) -> None:
     """Prints one iteration as the screen showed it, or its commits, raw output or prompt."""
     plan = seen.plan
     row = next((row for row in reversed(seen.iterations) if number in ("last", str(row.iteration))), None)
@@ -72,7 +72,7 @@ def _print_iteration(seen: PlanDetails, number: str, what: str | None, *, verbos
     if what:
         sys.stdout.buffer.write(path.read_bytes())
         return
-    _Replay(plan, row.mode, row.iteration, path, View(_print_line, whole=verbose)).show_rest()
+    _Replay(plan, row.mode, row.iteration, path, view).show_rest()
     if row.refused:
         _print_line(f"RALPH_DONE refused: {row.message}")
     _print_line(row.summary)
@@ -104,11 +104,11 @@ class _Replay:
         self._stream.finish()
 
 
-def _follow(plan: Plan, *, verbose: bool) -> None:
+def _follow(plan: Plan, view: View) -> None:
     """Shows the running iteration and those after it until the run ends. Raises RalphError without one."""
     if not plan.holder:
         raise RalphError(f"{plan.name}: no run works on it now", 1, fix=f"`ralph log {plan.name}` shows what was")
-    state, view = plan.state, View(_print_line, whole=verbose)
+    state = plan.state
     news, at = journal.read_since(state.journal, 0)
     _print_list(news[-1:])
     replay, is_over = None, False

@@ -138,16 +138,16 @@ def inspect_plan(plan: Plan) -> PlanDetails:
         records = journal.read(plan.state.journal)
     except OSError as error:
         raise RalphError(f"{error.filename}: cannot be read: {error.strerror}", 1) from error
-    last = records[-1] if records else None
+    last, hint = records[-1] if records else None, ""
     if not holder:
         state, why, hint = _state_between_runs(plan, now, last, begun)
     elif not begun and last and last.event == "wait" and last.until > time.time():
-        state, why, hint = "waiting", f"until {format_moment(last.until, time.time())}: {last.message}", ""
+        state, why = "waiting", f"until {format_moment(last.until, time.time())}: {last.message}"
     else:
         what = [begun.mode, f"iteration {begun.iteration}"] if begun else []
         what += ["verifying"] if begun and begun.transcript.with_suffix(".verify.log").exists() else []
         what += ["then RALPH_STOP"] if now.stop else []
-        state, why, hint = "running", ", ".join(what), ""
+        state, why = "running", ", ".join(what)
     if begun and not journal.is_iteration_recorded(records, begun):
         message = "runs now" if holder else "ralph was killed"
         records += journal.parse_records([journal.unfinished_line(begun, message)])

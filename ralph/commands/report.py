@@ -101,14 +101,14 @@ def _charts(rows: list[Record]) -> Rows:
 
 def _sums(seen: PlanDetails) -> Rows:
     """Yields the look and the text of each sum, and more about it."""
-    sums, now = seen.sums, seen.progress
-    yield "", f"Done: {now.task_counts}", ""
+    sums = seen.sums
+    yield "", f"Done: {seen.progress.task_counts}", ""
     yield "", f"Iterations: {sums.iterations}", ""
     cost = "not reported" if sums.cost_usd is None else format_usd(sums.cost_usd, at_least=sums.cost_at_least)
     yield "", f"Cost: {cost}", ""
-    tokens = sums.input + sums.cache_read + sums.cache_write
-    said = f"{_format_count(tokens)} read, {_format_count(sums.output)} written" if tokens else "not reported"
-    yield "", f"Tokens: {said}", ""
+    read = sums.input + sums.cache_read + sums.cache_write
+    tokens = f"{_format_count(read)} read, {_format_count(sums.output)} written" if read else "not reported"
+    yield "", f"Tokens: {tokens}", ""
     yield "", f"Commits: {sums.commits}", f"+{_format_count(sums.added)} −{_format_count(sums.removed)}"  # noqa: RUF001 - a minus
     more = f"{format_duration(sums.verified_s)} of verifying, {format_duration(sums.waited_s)} of waiting"
     yield "", f"Agent's time: {format_duration(sums.duration_s)}", more
