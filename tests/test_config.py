@@ -77,7 +77,7 @@ def test_a_project_gets_settings_with_the_verify_command_that_it_seems_to_have(p
         run = project.ralph("init")
         assert (run.code, "yarn.lock: yarn test" in run.stdout) == (0, "jest" in there), run.text
         text = file.read_text()
-        assert (f"\n{found}\n\n# " in text, "\n#RALPH_STRICT=false\n" in text) == (True, True), text
+        assert text.endswith(f"all of them.\n\n{found}\n"), text
         assert (project.ralph("init").code, file.read_text()) == (1, text)
         file.unlink()
 
@@ -98,8 +98,8 @@ def test_one_channel_takes_a_handful_of_answers_and_can_be_changed(project: Proj
     url = "https://hooks.slack.com/services/T0/B0/x"
     assert converse(project, "Slack", url, "\x03").code == -signal.SIGINT
     assert path.read_text() == "RALPH_MODEL=opus\n"
-    new = converse(project, "slak", "Slack", "foo", url, "#b", "", "", "n").stdout
-    assert ("'slak' is not one of" in new, "an address begins with https://" in new, "B0" in new) == (True, True, False)
+    new = converse(project, "slak", "Slack", url, "#b", "", "", "n").stdout
+    assert ("'slak' is not one of" in new, "B0" in new) == (True, False)
     assert "RALPH_SLACK_WEBHOOK_URL: the webhook's address" in new
     assert "RALPH_SLACK_USERNAME: optional; the sender's name" in new
     hook, channel = f"export RALPH_SLACK_WEBHOOK_URL='{url}'\n", "export RALPH_SLACK_CHANNEL='#b'\n"

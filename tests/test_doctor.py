@@ -94,7 +94,10 @@ def test_what_needs_fixing_is_reported_with_the_remedy_and_hides_nothing_else(
     patient.progress.chmod(0)
     run = patient.ralph("doctor", "feature.md", prefix=no_override)
     assert (run.code, run.stderr) == (1, "")
-    assert "\nBAD  plan        feature_PROGRESS.md: Permission denied\n                 → fix that\n" in run.stdout
+    assert (
+        "\nBAD  plan        feature_PROGRESS.md: cannot be read: Permission denied\n                 → fix that\n"
+        in run.stdout
+    )
     assert run.stdout.splitlines()[-1] == "1 problem to fix: plan."
     old_terminal = (*no_override, "env", "PYTHONUTF8=0", "PYTHONCOERCECLOCALE=0", "LC_ALL=C")
     assert patient.ralph("doctor", "feature.md", prefix=old_terminal).stdout == run.stdout.replace("→", ">")
@@ -167,13 +170,12 @@ def test_it_says_a_line_for_each_subject_the_worst_last_and_writes_nothing(patie
     cron = patient.ralph("doctor", "feature.md")
     assert (cron.code, "\nBAD  plan        feature is blocked: ralph: 3 failures" in cron.stdout) == (1, True)
     person = patient.ralph_tty("doctor", "feature.md")
-    assert (person.code, "\x1b[32m✓\x1b[0m notices " in person.stdout) == (0, True), person.text
+    assert person.code == 0, person.text
     lines = lines_only(person.stdout).splitlines()
     assert all(display_width(line) <= 80 for line in lines if "cd /" not in line), (
         "a command is not broken, to be copied"
     )
-    assert "✓ notices     no channel is set up: nobody hears how a run ends" in lines
-    assert "\x1b" not in patient.ralph_tty("doctor", env={"NO_COLOR": "1"}).stdout
+    assert "ok   notices     no channel is set up: nobody hears how a run ends" in lines
 
 
 def test_the_real_claude_says_who_is_logged_in_and_runs_nothing_of_the_project(patient: Project, play: Play) -> None:

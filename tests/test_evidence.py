@@ -55,7 +55,7 @@ def test_a_check_that_held_before_proves_nothing_and_takes_the_word_of_two_agent
     status = project.ralph("status", "feature.md")
     assert all(counts in text for text in (run.stdout.splitlines()[-1], mailbox.notices[-1], status.stdout))
     assert json.loads(project.ralph("status", "feature.md", "--json").stdout)["tasks"]["unproved"] == 1
-    assert "of 2, 1 without proof" in project.ralph("report", "feature", "-o", "-").stdout
+    assert "2/2 tasks, 1 of them without proof" in project.ralph("report", "feature", "-o", "-").stdout
 
 
 def test_an_agent_that_only_says_that_it_is_done_gets_no_tick_that_nothing_proves(

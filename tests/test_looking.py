@@ -116,7 +116,7 @@ def test_each_state_has_its_word_its_reason_and_its_exit_code_from_anywhere_and_
 
 
 def test_a_folder_has_a_line_for_each_plan_and_what_is_gone_or_never_was_is_missed_by_name(night: Project) -> None:
-    """One that cannot be read does not hide the others; and who can write a journal could give git an option."""
+    """Who can write a journal could give git an option."""
     assert re.sub(r"\d+s", "0s", night.ralph("status", "feature.md").stdout).splitlines()[:3] == [
         "feature · stopped: limit reached: max-iterations is 2",
         "1/1 tasks · 3 iterations · $0.43 · 0s ago",
@@ -146,7 +146,7 @@ def test_a_folder_has_a_line_for_each_plan_and_what_is_gone_or_never_was_is_miss
     misses(night, ("log feature 2 --diff", 1, "iteration 2: git does not show its commits"))
     assert not (night.root / "made").exists()
     assert "  build in round 2 ended: limit" in log(night)
-    assert ">build in round 2 #3 · " in night.ralph("report", "feature", "-o", "-").stdout
+    assert " build in round 2 #3 · " in night.ralph("report", "feature", "-o", "-").stdout
     journal.write_text(written)
     for file in (folder / "transcripts").glob("*.jsonl"):
         file.unlink()
@@ -163,12 +163,14 @@ def test_a_folder_has_a_line_for_each_plan_and_what_is_gone_or_never_was_is_miss
     )
     journal.unlink()
     journal.mkdir()
-    misses(night, *((f"{verb} feature", 1, "journal.jsonl: cannot be read") for verb in ("status", "log", "report")))
+    broken = ("status", "status feature", "log feature", "report feature")
+    misses(night, *((words, 1, "journal.jsonl: cannot be read") for words in broken))
+    journal.rmdir()
     (night.root / "夜の計画_PROGRESS.md").write_text(progress_text("one", status="RALPH_BLOCKED: " + "終わる" * 50))
     (night.root / "e\x1b[2J_PROGRESS.md").write_bytes(b"## Tasks\n- [ ] \x1b]0;title\x07 one\n- [ ] \xff\xfe two\n")
     listed = night.ralph_tty("status").stdout
     told = [line.split()[:2] for line in listed.splitlines()]
-    assert told == [["auth", "done"], ["e\ufffd[2J", "new"], ["feature", "unreadable"], ["夜の計画", "blocked"]]
+    assert told == [["auth", "done"], ["e\ufffd[2J", "new"], ["feature", "stopped"], ["夜の計画", "blocked"]]
     assert max(map(display_width, listed.splitlines())) == 80, "on a terminal each line stays one"
     assert "\x1b" not in listed + night.ralph_tty("status", "e\x1b[2J").stdout
 
@@ -237,7 +239,6 @@ def test_a_night_is_reported_outside_of_the_working_directory_unless_a_place_is_
     text = (folder / "report.html").read_text()
     assert all(said in text for said in ("<small>Done.", "The disk is on fire.", "build ended: limit reached"))
     assert before == {path.name for path in night.root.iterdir()}
-    assert "report.html  (--open shows it" in night.ralph_tty("report", "feature.md").stdout
 
 
 def test_a_running_iteration_is_followed_to_the_end_of_its_run_or_of_ralph_and_shown_again_as_it_was_seen(
@@ -281,7 +282,7 @@ def test_a_running_iteration_is_followed_to_the_end_of_its_run_or_of_ralph_and_s
     running.process.kill()
     running.process.wait()
     seen = follower.wait()
-    assert (seen.code, seen.stdout.splitlines()[-1]) == (0, "ended: ralph was killed in iteration 4")
+    assert (seen.code, seen.stdout.splitlines()[-1]) == (0, "stopped: ralph was killed in iteration 4 of build")
     assert "#4 · ralph was killed · not counted" in log(project)
     assert "Words." in log(project, "last")
     assert stands(project) == ("stopped", "ralph was killed in iteration 4 of build", 3)

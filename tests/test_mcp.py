@@ -110,7 +110,7 @@ def test_an_agent_works_through_a_plan_with_the_ten_tools(project: Project) -> N
     assert "- [!] log_out: Log out\n  - after: add_login_page\n" in text, text
     assert text.endswith(f"\n## Notes\n\n{said}"), text
     assert {line["tool"] for line in calls(project)} == set(TOOLS)
-    assert [line["success"] for line in calls(project)].count(False) == 5, "what fits no schema is no call"
+    assert len([line for line in calls(project) if line["message"]]) == 5, "what fits no schema is no call"
     assert "killed" not in project.ralph("status", "feature.md").stdout, "calls are no iterations"
 
 
@@ -165,8 +165,7 @@ def test_the_real_claude_calls_each_of_the_ten_beside_the_users_own_server(proje
     offered = {one["name"] for one in model.requests[0]["tools"]}
     assert {f"mcp__{server}__{name}" for server in ("ralph", "mine") for name in TOOLS} <= offered
     assert [line["tool"] for line in calls(project)] == [f"ralph_{name}" for name in (*ten, "add_task")]
-    for line in calls(project):
-        assert (line["success"], line["iteration"]) == (True, 1), line
+    assert not any(line["message"] for line in calls(project))
     for listed in ("- [x] first: The first", "- [!] second: the second", "- [ ] third: A third\n  - priority: 1"):
         assert f"{listed}\n" in project.progress_text
 

@@ -403,7 +403,7 @@ def test_a_failed_attempt_climbs_the_ladder_of_models_and_a_new_task_begins_at_i
         "opus": "0 of 0",
         "sonnet": "no task done",
     }.items():
-        assert told in page.split(f"<dt>{model}</dt>")[1].split("</div>")[0]
+        assert told in page.split(f">{model}: $")[1].split("\n")[0]
     agent.story(*[tries()] * 4, good)
     wants(project, "- [ ] new: Another\n  - verify: Run `grep -q 9 one.txt` - exits with code 0\n")
     assert project.build("--strict", *how, "--max-iterations", "4").code == 3

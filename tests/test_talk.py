@@ -59,7 +59,7 @@ def test_what_the_user_wishes_is_planned_and_built_without_another_question(
     tmux.enter("two")
     tmux.enter("y", after="continue with plan? [y/N]")
     assert tmux.exit_code() == 0, tmux.screen
-    assert "feature.md is as it was · 2 tasks (+1), 1 ticked · what this cost is not known here" in tmux.screen
+    assert "feature.md is as it was · 1/1 tasks before, 1/2 tasks now · what this cost is not known here" in tmux.screen
     assert "Mode:" not in project.progress_text, "build is next"
     assert len(talker.calls) == 1, "planned"
     tmux.enter(f"clear; RALPH_DELAY=0 RALPH_SLACK_WEBHOOK_URL=http://127.0.0.1:9 {ralph('talk')}")

@@ -13,9 +13,7 @@ from dotenv import set_key, unset_key
 from ralph import files
 from ralph.errors import RalphError
 from ralph.notify.channels import Channel, Notice, deliver_notice, load_channels
-from ralph.settings import sources
-from ralph.settings.table import TABLE, Source
-from ralph.settings.values import truth
+from ralph.settings import sources, table
 
 _SCRIPT = r'"test":(?!\s*"echo \\"Error: no test)'
 _SEEN = (
@@ -31,13 +29,12 @@ _SEEN = (
     ("pom.xml", "", "mvn -q test"),
 )
 """Files, a pattern in the first, and the verify command if both are there; the first row that fits wins."""
-_WORTH = ["strict", "max_time", "max_cost", "model", "effort", "roles", "only", "deny", "auto_commit"]
 
 
 def set_auto_commit(choice: str) -> None:
     """Turns commits on or off for all projects, in ~/.ralph.env, or prints which it is."""
     if choice != "status":
-        save_settings({"RALPH_AUTO_COMMIT": str(truth(choice)).lower()})
+        save_settings({"RALPH_AUTO_COMMIT": choice})
     counts = sources.resolve_only(sources.collect_settings(Path()), "RALPH_AUTO_COMMIT")
     where = counts.given["auto_commit"].where if counts.given else "default"
     click.echo(f"auto-commit is {'on' if counts.auto_commit else 'off'} ({where})")
@@ -55,8 +52,7 @@ def set_up_or_test_channels(what: str) -> int:
     for channel in channels.values():
         click.echo(f"  {channel.name:<10} {channel.title}{'' if channel.missing(before) else '  (is set up)'}")
     names = click.Choice([*channels], case_sensitive=False)
-    chosen = click.prompt("\nWhich one do you want to set up or change?", type=names, show_choices=False)
-    channel = channels[chosen]
+    channel = channels[click.prompt("\nWhich one do you want to set up or change?", type=names, show_choices=False)]
     click.echo("\nEnter keeps what is there, - removes it. Secrets do not show while you type.")
     changed = dict[str, str]()
     for name in channel.setting_names:
@@ -64,15 +60,11 @@ def set_up_or_test_channels(what: str) -> int:
         click.echo(f"\n  {name}: {'' if name in channel.needs else 'optional; '}{channel.help.get(name, '')}")
         label = f"  value [{'***' if secret else there}]" if there else "  value"
         answer = click.prompt(label, default=there, show_default=False, hide_input=secret).strip()
-        while name.endswith("_URL") and answer not in ("", "-") and not re.match("https?://.", answer):
-            more = "  an address begins with https://"
-            answer = click.prompt(more, default=there, show_default=False, hide_input=secret).strip()
         if answer != there:
             changed[name] = "" if answer == "-" else answer
     if changed:
         save_settings(changed)
-    values = sources.channel_values()
-    if missing := channel.missing(values):
+    if missing := channel.missing(sources.channel_values()):
         click.echo(f"Without {' and '.join(missing)}, {channel.name} stays off.")
     elif click.confirm("\nSend a test notice now?", default=True):
         return _send_test_notices([channel])
@@ -102,10 +94,10 @@ def save_settings(values: Mapping[str, str]) -> None:
     """
     path = sources.home_settings_path()
     real = Path(os.path.realpath(path))  # dotenv would put a file in the place of a link
-    present = {one.variable: one.text for one in sources.read_env_file(path, Source.HOME_FILE)}
+    present = {one.variable: one.text for one in sources.read_env_file(path, table.Source.HOME_FILE)}
     if "" in present:
         raise RalphError(present[""], fix="fix that first; nothing was changed")
-    if any(set(text) & set("\\\r\n\0") for text in values.values()):  # not every python-dotenv reads it back
+    if re.search(r"[\\\r\n\0]", "".join(values.values())):  # not every python-dotenv reads it back
         raise RalphError("a value must be a single line, without a backslash")
     try:
         real.touch(0o600)
@@ -122,22 +114,18 @@ def save_settings(values: Mapping[str, str]) -> None:
 
 def write_project_settings() -> None:
     """Writes settings for this project to ./.ralph.env, with the verify command that it finds."""
-    text = "# ralph's settings in this project; `ralph help settings` explains all of them.\n\n"
     found = list[str]()
     for names, pattern, command in _SEEN:
         paths = [Path(name) for name in names.split(" and ")]
         if all(map(Path.is_file, paths)) and re.search(pattern, files.read_or_empty(paths[0]).decode(errors="replace")):
             click.echo(f"{names}: {command}")
             found.append(f"RALPH_VERIFY={shlex.quote(command)}")
-    text += "\n#".join(found or ["RALPH_VERIFY="]) + "\n"
-    for setting in TABLE:
-        if setting.field in _WORTH:
-            text += f"\n# {setting.meaning}\n#{setting.variable}={setting.default}\n"
+    lines = "\n#".join(found or ["RALPH_VERIFY="])
     path = Path(".ralph.env")
     with (
         files.os_errors_as_ralph_errors(path, "made", fix="write into it what was found"),
         path.open("x", encoding="utf-8") as file,
     ):
-        file.write(text)
+        file.write(f"# ralph's settings in this project; `ralph help settings` explains all of them.\n\n{lines}\n")
     message = f"before RALPH_DONE counts: {found[0]}" if found else "no check was found; set RALPH_VERIFY there"
     click.echo(f"./.ralph.env is written; {message}")

@@ -5,36 +5,40 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from ralph import files
-from ralph.commands import plans
-from ralph.commands.plans import Plan
+from ralph.commands import plans, run
 from ralph.errors import RalphError
 from ralph.plan import progress, taskjson, tasks
-from ralph.plan.progress import replace_ranges
-from ralph.plan.taskjson import ImportedTasks, task_as_json, with_statuses
 from ralph.plan.tasks import Task, edits
 
 
-def print_export(word: str | None, *, form: str | None, output: str | None, progress_file: str | None) -> int:
-    """Prints or writes the tasks; returns 0. If the output is the plan itself, updates its statuses in place.
+def print_export(word: str | None, *, form: str | None, output: str | None, progress_file: str | None) -> None:
+    """Prints or writes the tasks of the Task List, or before the first run those of the plan.
 
-    Raises RalphError if there are no tasks, or if the plan was changed meanwhile.
+    If the output is the plan itself, updates its statuses in place. Raises RalphError if there are no tasks, or if the
+    plan was changed meanwhile.
     """
     plan = plans.find_plan(word, progress_file)
-    data = files.read_or_empty(plan.path)
+    data, listed = files.read_or_empty(plan.path), files.read_or_empty(plan.progress_path)
     imported = taskjson.import_tasks(plan.path, data)
-    today = _current_tasks(plan, imported)
+    today: Sequence[Task] = imported.tasks if imported else ()
+    if listed or not imported:
+        run.check_plan_matches(plan.path, plan.progress_path, progress.parse(listed))
+        today = tasks.read_tasks(edits.with_ids(listed))
+    if not today:
+        raise RalphError(f"{plan.progress_path}: has no task")
     whole = b""
     if imported and form in (None, imported.form):
-        made = with_statuses(imported, today)
-        whole = replace_ranges(data, [(*imported.span, made)])
+        made = taskjson.with_statuses(imported, today)
+        whole = progress.replace_ranges(data, [(*imported.span, made)])
     else:
-        made = json.dumps(tasks_as_json(today, form or "plan"), indent=2).encode() + b"\n"
+        name = "requirements" if form == "requirements" else "tasks"
+        wanted = {name: [taskjson.task_as_json(task, form or "plan") for task in today]}
+        made = json.dumps(wanted, indent=2).encode() + b"\n"
     if not output or output == "-":
         sys.stdout.buffer.write(made)
-        return 0
+        return
     target = os.path.realpath(output)
     is_plan = target == os.path.realpath(plan.path)
     if target == os.path.realpath(plan.progress_path) or (is_plan and not whole):
@@ -44,23 +48,3 @@ def print_export(word: str | None, *, form: str | None, output: str | None, prog
             files.replace_file(Path(output), made)
         elif not files.replace_unchanged(plan.path, data, whole):
             raise RalphError(f"{output}: somebody wrote to it meanwhile, and theirs stands", fix="run it again")
-    return 0
-
-
-def _current_tasks(plan: Plan, imported: ImportedTasks | None) -> Sequence[Task]:
-    """Returns the tasks of the Task List, or before the first run those of the plan."""
-    listed = files.read_or_empty(plan.progress_path)
-    if imported and not listed:
-        return imported.tasks
-    other = Path(progress.parse(listed).plan or plan.path)
-    if other.exists() and not other.samefile(plan.path):
-        what = f"{plan.progress_path} belongs to another plan, {other}"
-        raise RalphError(what, fix="name the right one: --progress-file")
-    if found := tasks.read_tasks(edits.with_ids(listed)):
-        return found
-    raise RalphError(f"{plan.progress_path}: has no task")
-
-
-def tasks_as_json(today: Sequence[Task], form: str) -> dict[str, Any]:
-    """The tasks in one of the forms."""
-    return {"requirements" if form == "requirements" else "tasks": [task_as_json(task, form) for task in today]}

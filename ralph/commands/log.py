@@ -4,46 +4,36 @@ import contextlib
 import re
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 from ralph.commands import plans
-from ralph.commands.plans import Plan
+from ralph.commands.plans import Plan, PlanDetails
 from ralph.errors import RalphError
 from ralph.process.programs import run_in_front
 from ralph.run.memory import prompt_memory
 from ralph.screen.view import View
 from ralph.store import journal
-from ralph.store.journal import Record
 from ralph.words import format_moment, without_control_codes
-
-_IDLE = "\N{EN DASH}"
-_POLL_S = 1.0
-"""Seconds between two checks for new output, and for the end of the run, which takes its lock for an instant."""
 
 
 def print_log(  # noqa: PLR0913 - what can be asked for
     word: str | None, *, number: str | None, what: str | None, follow: bool, verbose: bool, progress_file: str | None
-) -> int:
-    """Prints the log of a plan, or one iteration; returns 0. Raises RalphError if either does not exist."""
+) -> None:
+    """Prints the log of a plan, or one iteration. Raises RalphError if either does not exist."""
     if number is None and word and re.fullmatch(r"last|\d+", word):
         word, number = None, word  # the only plan of the folder need not be named
-    plan = plans.find_plan(word, progress_file)
+    plan, view = plans.find_plan(word, progress_file), View(_print_line, whole=verbose)
     if follow:
-        return _follow(plan, verbose=verbose)
-    if what == "memory":
+        _follow(plan, view)
+    elif what == "memory":
         _print_line(prompt_memory(plan.state) or "nothing yet")
-        return 0
-    seen = plans.inspect_plan(plan)
-    if number is None and what is None:
+    elif number or what:
+        _print_iteration(plans.inspect_plan(plan), number or "last", what, view)
+    else:
+        seen = plans.inspect_plan(plan)
         _print_list(seen.records)
         if not seen.records:
-            _print_line(f"nothing has run yet; to begin, {seen.standing.next_step_hint or 'run ralph'}")
-        return 0
-    for row in reversed(seen.iterations):
-        if number in (None, "last", str(row.iteration)):
-            return _print_iteration(plan, row, what, seen.records, verbose=verbose)
-    raise RalphError(f"{plan.name}: there is no such iteration", fix=f"`ralph log {plan.name}` lists them")
+            _print_line(f"nothing has run yet; to begin, {seen.next_step_hint or 'run ralph'}")
 
 
 def _print_line(line: str) -> None:
@@ -51,16 +41,21 @@ def _print_line(line: str) -> None:
     print(without_control_codes(line))
 
 
-def _print_list(records: Sequence[Record]) -> None:
+def _print_list(records: list[journal.Record]) -> None:
     """Prints a line for each record that has one, with a dash if an iteration changed nothing."""
     for record in records:
         if message := plans.describe_record(record):
             is_idle = record.event == "iteration" and record.counted and not record.moved
-            _print_line((_IDLE if is_idle else " ") + f" {format_moment(record.written_at, 0)}  {message}")
+            mark = "\N{EN DASH}" if is_idle else " "
+            _print_line(f"{mark} {format_moment(record.written_at, 0)}  {message}")
 
 
-def _print_iteration(plan: Plan, row: Record, what: str | None, records: Sequence[Record], *, verbose: bool) -> int:
+def _print_iteration(seen: PlanDetails, number: str, what: str | None, view: View) -> None:
     """Prints one iteration as the screen showed it, or its commits, raw output or prompt."""
+    plan = seen.plan
+    row = next((row for row in reversed(seen.iterations) if number in ("last", str(row.iteration))), None)
+    if not row:
+        raise RalphError(f"{plan.name}: there is no such iteration", fix=f"`ralph log {plan.name}` lists them")
     if what == "diff":
         if not row.commits:
             raise RalphError(f"iteration {row.iteration} committed nothing", 1)
@@ -68,7 +63,7 @@ def _print_iteration(plan: Plan, row: Record, what: str | None, records: Sequenc
         command = ["git", "log", "--reverse", "--patch", "--end-of-options", between, "--"]
         if run_in_front(command, cwd=plan.progress_path.resolve().parent):
             raise RalphError(f"iteration {row.iteration}: git does not show its commits", 1)
-        return 0
+        return
     path = plan.state.folder / "transcripts" / row.transcript
     path = path.with_suffix(".prompt.md") if what == "prompt" else path
     if not path.is_file():
@@ -76,16 +71,14 @@ def _print_iteration(plan: Plan, row: Record, what: str | None, records: Sequenc
         raise RalphError(what, 1)
     if what:
         sys.stdout.buffer.write(path.read_bytes())
-        return 0
-    replay = _Replay(plan, row.mode, row.iteration, path, View(_print_line, whole=verbose))
-    replay.show_rest()
+        return
+    _Replay(plan, row.mode, row.iteration, path, view).show_rest()
     if row.refused:
         _print_line(f"RALPH_DONE refused: {row.message}")
     _print_line(row.summary)
-    for one in records:
+    for one in seen.records:
         if one.event == "tamper" and (one.run, one.iteration) == (row.run, row.iteration):
             _print_line(plans.describe_record(one))
-    return 0
 
 
 class _Replay:
@@ -111,30 +104,27 @@ class _Replay:
         self._stream.finish()
 
 
-def _follow(plan: Plan, *, verbose: bool) -> int:
-    """Shows the running iteration and those after it until the run ends; returns 0. Raises RalphError without one."""
+def _follow(plan: Plan, view: View) -> None:
+    """Shows the running iteration and those after it until the run ends. Raises RalphError without one."""
     if not plan.holder:
         raise RalphError(f"{plan.name}: no run works on it now", 1, fix=f"`ralph log {plan.name}` shows what was")
-    state, view = plan.state, View(_print_line, whole=verbose)
+    state = plan.state
     news, at = journal.read_since(state.journal, 0)
-    _print_list(last := news[-1:])
-    replay = None
-    while True:
+    _print_list(news[-1:])
+    replay, is_over = None, False
+    while not is_over:
         is_over = not plan.holder
         news, at = journal.read_since(state.journal, at)
         running = state.unjudged_iteration()
         if replay and (news or not running):  # what the journal says was written after its last word
             replay.show_rest()
         _print_list(news)
-        last = (last + news)[-1:]
         if running and running.transcript.is_file() and (replay is None or replay.path != running.transcript):
             replay = _Replay(plan, running.mode, running.iteration, running.transcript, view)
         if replay:
             replay.show_new_lines()
         sys.stdout.flush()
-        if is_over:
-            break
-        time.sleep(_POLL_S)
-    if running and not journal.find_run_end(last, running):
-        _print_line(f"ended: ralph was killed in iteration {running.iteration}")
-    return 0
+        time.sleep(1)  # seldom, since looking for the end of the run takes its lock for an instant
+    if running:
+        seen = plans.inspect_plan(plan)
+        _print_line(f"{seen.state}: {seen.why}")

@@ -11,21 +11,19 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial, wraps
+from pathlib import Path
 from typing import Any, Literal
 
 from ralph import __version__
-from ralph.commands import plans
-from ralph.commands.status import status_facts
+from ralph.commands import plans, status
 from ralph.errors import RalphError
 from ralph.plan import progress, tasks
 from ralph.plan.progress.file import ProgressFile
 from ralph.plan.tasks import Note, Task, edits
 from ralph.process.programs import call_program
 from ralph.run import acceptance
-from ralph.run.acceptance import CheckResult
 from ralph.settings import sources
 from ralph.store import journal
-from ralph.store.state import State
 from ralph.words import join_names, timestamp, without_control_codes
 
 try:  # an extra
@@ -40,36 +38,32 @@ Category = Literal["pattern", "antipattern", "architecture", "debugging", "build
 _HOW = "Take a task, mark it in progress, do it, check it, mark it complete or blocked. Record what others must know."
 
 
-def serve_tools(word: str | None, *, progress_file: str | None, propose: bool) -> int:
+def serve_tools(word: str | None, *, progress_file: str | None, propose: bool) -> None:
     """Serves the tools until the client disconnects."""
     server = MCPServer("ralph", version=__version__, instructions=_HOW, log_level="ERROR")
     plan = plans.find_plan(word, progress_file)
-    served = Tools(plan, propose=propose)
+    tools = Tools(plan, propose=propose)
     for name in vars(Tools):
         if not name.startswith("_"):
-            server.add_tool(_journaled(plan.state, getattr(served, name)), name=f"ralph_{name}")
+            server.add_tool(_journaled(plan.state.journal, getattr(tools, name)), name=f"ralph_{name}")
     server.run("stdio")
-    return 0
 
 
-def _journaled(state: State, tool: Callable[..., Answer]) -> Callable[..., Any]:
+def _journaled(path: Path, tool: Callable[..., Answer]) -> Callable[..., Any]:
     """Wraps a tool: adds a journal line for each call, turns errors into words, and allows one call at a time."""
 
     @wraps(tool)
     async def call(**arguments: object) -> Answer:
-        wrong = ""
+        name = f"ralph_{tool.__name__}"
+        line = journal.journal_line(journal.TOOL, time.time(), message="", tool=name, arguments=arguments)
         try:
             return tool(**arguments)
         except RalphError as error:
-            wrong = error.message
-            raise ToolError(wrong) from error
+            line["message"] = error.message
+            raise ToolError(error.message) from error
         finally:
-            about: Answer = {"tool": f"ralph_{tool.__name__}", "arguments": arguments, "success": not wrong, "run": ""}
-            if begun := state.unjudged_iteration():  # or still at work
-                about |= {"run": begun.run, "mode": begun.mode, "iteration": begun.iteration}
             with contextlib.suppress(OSError):  # a full disk is reported where it matters
-                line = journal.journal_line(journal.TOOL, time.time(), message=wrong, **about)
-                journal.append_line(state.journal, line)
+                journal.append_line(path, line)
 
     return call
 
@@ -79,13 +73,14 @@ class Tools:
 
     def __init__(self, plan: plans.Plan, *, propose: bool) -> None:
         self._plan, self._proposes = plan, propose
+        self._settings = sources.collect_settings_of_mode(plan.path)
         self._file = ProgressFile(plan.progress_path, plan.state)
         self._file.recall_text_before_death(plan.state.unjudged_iteration())
         self._file.say = partial(print, "ralph:", file=sys.stderr)  # standard output is the client's
 
     def get_next_task(self) -> Answer:
         """The task to work on: the one in progress, else by priority the first that waits for no other."""
-        listed = self._tasks_with_ids()
+        listed = self._read_tasks()
         going = next((task for task in listed if task.mark == "~"), None)
         if task := going or tasks.select_next(listed):
             return {"task": _task_facts(task)}
@@ -93,28 +88,25 @@ class Tools:
 
     def mark_task_in_progress(self, task_id: str) -> Answer:
         """Says that you begin to work on this task."""
-        self._find(task_id)
-        return self._edit_task(task_id, lambda text: edits.with_mark(text, "~", task_id))
+        return self._edit_task(task_id, edits.with_mark, "~", task_id)
 
     def mark_task_complete(self, task_id: str, verification_notes: str = "") -> Answer:
         """Says that this task is done and its checks pass; with notes on how you saw that."""
         task = self._find(task_id)
-        done = {one.id for one in self._tasks_with_ids() if one.done}
+        done = {one.id for one in self._read_tasks() if one.done}
         wanted = (*task.after, *(part.id for part in task.subtasks))
         if waits_for := [name for name in wanted if name not in done]:
             raise RalphError(f"{task_id} waits for {join_names(waits_for)}")
-        if red := [] if self._proposes else self._red_checks(task):
+        if not self._proposes and (red := self._red_checks(task)):
             raise RalphError(f"{task_id} is not done: {'; '.join(red)}")
-        ids = [one.id for one in task.chain]
-        answer = self._edit_task(task_id, lambda text: edits.with_mark(text, "x", *ids))
+        answer = self._edit_task(task_id, edits.with_mark, "x", *(one.id for one in task.chain))
         if verification_notes:
             self._add_note(f"{task_id}: {verification_notes}")
         return answer
 
     def mark_task_blocked(self, task_id: str, reason: str) -> Answer:
         """Says that this task cannot continue without the user, and why."""
-        self._find(task_id)
-        return self._edit_task(task_id, lambda text: edits.with_mark(text, "!", task_id, note="blocked", why=reason))
+        return self._edit_task(task_id, edits.with_mark, "!", task_id, note="blocked", why=reason)
 
     def append_learning(self, learning: str, category: Category) -> Answer:
         """Records what whoever works on this after you should know, in one line."""
@@ -122,18 +114,18 @@ class Tools:
 
     def get_plan_summary(self) -> Answer:
         """Every task, how many there are of each status, and how much is complete."""
-        listed = self._tasks_with_ids()
-        count = Counter(task.status for task in listed)
+        listed = self._read_tasks()
         return {
             "total_tasks": len(listed),
-            **{status: count[status] for status in tasks.STATUSES.values()},
+            **dict.fromkeys(tasks.STATUSES.values(), 0),
+            **Counter(task.status for task in listed),
             "completion_percentage": _done_fraction(listed),
             "tasks": [_task_facts(task) for task in listed],
         }
 
     def get_state_summary(self) -> Answer:
         """How the plan stands: whether a run works on it, its last iterations, what they cost, what it waits for."""
-        return status_facts(plans.inspect_plan(self._plan))
+        return status.status_facts(plans.inspect_plan(self._plan))
 
     def add_task(
         self,
@@ -146,40 +138,38 @@ class Tools:
 
         A check is a command in backticks that must succeed, or a sentence.
         """
-        listed = self._tasks_with_ids()
+        listed = self._read_tasks()
         task_id = tasks.new_id(description, [task.id for task in listed])
         notes = [Note("verify", _one_line(criterion)) for criterion in verification_criteria]
-        if dependencies:
-            notes.append(Note("after", _one_line(", ".join(dependencies))))
-        if priority is not None:
-            notes.append(Note("priority", str(priority)))
+        notes += [Note("after", _one_line(", ".join(dependencies)))] if dependencies else []
+        notes += [] if priority is None else [Note("priority", str(priority))]
         new = Task(id=task_id, text=_one_line(description), mark=" ", notes=notes)
         if wrong := set(tasks.find_problems([*listed, new])) - set(tasks.find_problems(listed)):
             raise RalphError("; ".join(one.removeprefix("line 0: ") for one in wrong))
+        lines = tasks.task_lines([new])
         if self._proposes:
-            self._edit(lambda text: progress.with_section_lines(text, "Proposed", tasks.task_lines([new])))
+            self._edit(progress.with_section_lines, "Proposed", lines)
             return {"task_id": task_id, "status": "proposed"}
         if self._file.last.done:  # else no run would begin it
-            self._edit(lambda text: progress.with_status(text, "IN_PROGRESS"))
-        return self._edit_task(task_id, lambda text: progress.with_tasks_added(text, tasks.task_lines([new])))
+            self._edit(progress.with_status, "IN_PROGRESS")
+        self._edit(progress.with_tasks_added, lines)
+        return self._describe(task_id)
 
     def increment_retry(self, task_id: str, reason: str = "") -> Answer:
         """Says that an attempt at this task failed, and why; after too many it is blocked."""
-        most = sources.collect_settings_of_mode(self._plan.path).max_tries
-        self._find(task_id)
-        return self._edit_task(task_id, lambda text: edits.with_failure(text, task_id, reason, most))
+        return self._edit_task(task_id, edits.with_failure, task_id, reason, self._settings.max_tries)
 
     def update_memory(self, content: str) -> Answer:
         """Adds what the next iterations must know, in one line, to what ralph tells them anyway."""
         return self._add_note(f"MEMORY: {content}")
 
-    def _tasks_with_ids(self) -> Sequence[Task]:
+    def _read_tasks(self) -> Sequence[Task]:
         """Returns the tasks, each with the id that an edit would give it."""
         self._file.read()
         return tasks.read_tasks(edits.with_ids(self._file.text))
 
     def _find(self, task_id: str) -> Task:
-        listed = self._tasks_with_ids()
+        listed = self._read_tasks()
         if (task := tasks.find_task(listed, task_id)) is None:
             there = join_names([one.id for one in listed], 20) or "none"
             raise RalphError(f"there is no task {task_id}; there are: {there}")
@@ -189,39 +179,38 @@ class Tools:
 
     def _red_checks(self, task: Task) -> list[str]:
         """Returns why checks of the task fail, each with the end of its output."""
-        settings = sources.collect_settings_of_mode(self._plan.path)
+        settings = self._settings
 
-        def run(command: str) -> CheckResult:
+        def run(command: str) -> acceptance.CheckResult:
             done = call_program(["sh", "-c", f"exec 2>&1\n{command}"], timeout_s=settings.verify_timeout or math.inf)
-            return CheckResult(done.code, f"ended with {done.code}", done.stdout.decode(errors="replace"))
+            return acceptance.CheckResult(done.code, f"ended with {done.code}", done.stdout.decode(errors="replace"))
 
         checks = acceptance.join_browser_actions(acceptance.checks_of_tasks(task.chain))
         ended = [acceptance.evaluate_check(one, base_url=settings.base_url or "", run=run) for one in checks]
         return [one.why for one in ended if one and one.failed]
 
-    def _edit(self, change: Callable[[bytes], bytes]) -> None:
+    def _edit(self, change: Callable[..., bytes], *more: object, **named: str) -> None:
         if not self._file.exists():
             self._file.create(progress.new_progress_text(self._plan.name, str(self._plan.path), timestamp()))
-        self._file.edit(lambda text: change(edits.with_ids(text)))
+        self._file.edit(lambda text: change(edits.with_ids(text), *more, **named))
 
-    def _edit_task(self, task_id: str, change: Callable[[bytes], bytes]) -> Answer:
-        """Edits the task list, unless calls are only proposals; returns the status of the task."""
+    def _edit_task(self, task_id: str, change: Callable[..., bytes], *more: object, **named: str) -> Answer:
+        """Edits the task, unless calls are only proposals; returns its status."""
+        self._find(task_id)
         if not self._proposes:
-            self._edit(change)
-        status, listed = self._find(task_id).status, self._tasks_with_ids()
-        answer = {
-            "task_id": task_id,
-            "status": status,
-            "completion_percentage": _done_fraction(listed),
-            "remaining_tasks": sum(not one.done for one in listed),
-        }
-        if self._proposes:
-            answer["note"] = "ralph checks it when your turn is over, and only then ticks it"
-        return answer
+            self._edit(change, *more, **named)
+        return self._describe(task_id)
+
+    def _describe(self, task_id: str) -> Answer:
+        listed = self._read_tasks()
+        remaining = sum(not one.done for one in listed)
+        answer = {"task_id": task_id, "status": self._find(task_id).status, "remaining_tasks": remaining}
+        note = {"note": "ralph checks it when your turn is over, and only then ticks it"} if self._proposes else {}
+        return {**answer, "completion_percentage": _done_fraction(listed), **note}
 
     def _add_note(self, message: str) -> Answer:
         line = f"- [{timestamp()}] {_one_line(message)}"
-        self._edit(lambda text: progress.with_section_lines(text, "Notes", [line.encode(errors="replace")]))
+        self._edit(progress.with_section_lines, "Notes", [line.encode(errors="replace")])
         return {"noted": line}
 
 
@@ -232,7 +221,7 @@ def _one_line(message: str) -> str:
 
 
 def _done_fraction(listed: Sequence[Task]) -> float:
-    return round(sum(task.done for task in listed) / len(listed), 4) if listed else 0.0
+    return round(sum(task.done for task in listed) / (len(listed) or 1), 4)
 
 
 def _task_facts(task: Task) -> Answer:

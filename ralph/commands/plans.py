@@ -3,7 +3,6 @@
 import contextlib
 import os
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,13 +11,10 @@ from ralph.errors import RalphError
 from ralph.plan import progress
 from ralph.plan.progress import Progress
 from ralph.process import lock
-from ralph.process.lock import Holder
 from ralph.run.stop_rules import Reason, Tally, stop_reason
-from ralph.settings import sources
-from ralph.settings.table import Settings
-from ralph.store import journal
+from ralph.settings import sources, table
+from ralph.store import journal, notes
 from ralph.store.journal import Record
-from ralph.store.notes import UnjudgedIteration
 from ralph.store.state import State
 from ralph.words import format_moment, one_line
 
@@ -34,12 +30,17 @@ class Plan(NamedTuple):
     progress_path: Path
 
     @property
+    def label(self) -> str:
+        """The name by which it is found here: that of its progress file, which is unique in a folder."""
+        return self.progress_path.name.removesuffix(_SUFFIX)
+
+    @property
     def state(self) -> State:
         """Its state folder, which may not exist."""
         return State(self.name, self.progress_path)
 
     @property
-    def holder(self) -> Holder | None:
+    def holder(self) -> lock.Holder | None:
         """The run that works on it, in the tree of its progress file or in the current one; None if there is none."""
         me = os.path.realpath(self.progress_path)
         for place in (Path.cwd(), Path(me).parent):
@@ -57,14 +58,14 @@ def find_plan(word: str | None, progress_file: str | None = None) -> Plan:
     if not word:
         found = [_of_progress_file(Path(progress_file))] if progress_file else plans_here()
         if len(found) > 1:
-            raise RalphError(f"name one of the plans that are here: {', '.join(map(plan_label, found))}")
+            raise RalphError(f"name one of the plans that are here: {', '.join(plan.label for plan in found)}")
         return found[0]
     usual = Path(files.plan_name(Path(word)) + _SUFFIX)
     if not files.is_file(usual):
         usual = Path(word).parent / usual
-    path = next(filter(files.is_file, (Path(word), Path(f"{word}.md"), Path(f"{word}.json"))), Path(word))
-    message = sources.resolve_only(sources.collect_settings(path), "RALPH_PROGRESS_FILE").progress_file
-    progress_path = Path(progress_file or message or usual)
+    path = next(filter(files.is_file, (Path(word + end) for end in ("", ".md", ".json"))), Path(word))
+    set_path = sources.resolve_only(sources.collect_settings(path), "RALPH_PROGRESS_FILE").progress_file
+    progress_path = Path(progress_file or set_path or usual)
     if path.name.endswith(_SUFFIX):
         progress_path = path
     elif files.is_file(path):
@@ -82,44 +83,33 @@ def plans_here() -> list[Plan]:
     raise RalphError(f"no progress file in {Path.cwd()}", fix="ralph PLAN starts one, -C DIR looks elsewhere")
 
 
-def plan_label(plan: Plan) -> str:
-    """The name by which a plan is found here: that of its progress file, which is unique in a folder."""
-    return plan.progress_path.name.removesuffix(_SUFFIX)
-
-
 def _of_progress_file(path: Path) -> Plan:
     """Returns the plan of a progress file: the one that the file names, else the one of the same name."""
-    plan = path.with_name(f"{path.name.removesuffix(_SUFFIX)}.md")
-    if message := progress.parse(files.read_or_empty(path)).plan:
-        plan = next(filter(files.is_file, (Path(message), path.parent / message)), Path(message))
+    named = progress.parse(files.read_or_empty(path)).plan or f"{path.name.removesuffix(_SUFFIX)}.md"
+    plan = next(filter(files.is_file, (Path(named), path.parent / named)), Path(named))
     return Plan(files.plan_name(plan), plan, path)
-
-
-class PlanStatus(NamedTuple):
-    """The status of a plan."""
-
-    state: str
-    """`new`, `planned`, `running`, `waiting`, `stopped`, `blocked`, `done`; `unchecked`: RALPH_DONE is not verified."""
-    why: str = ""
-    next_step_hint: str = ""
-    """What the user can do to continue, if another run alone does not."""
-
-    @property
-    def exit_code(self) -> int:
-        """The exit code, like a run's: 0 done, 3 work remains, 4 needs you."""
-        return {"done": 0, "blocked": 4}.get(self.state, 3)
 
 
 class PlanDetails(NamedTuple):
     """Everything known about a plan at a moment."""
 
     plan: Plan
-    standing: PlanStatus
-    progress: Progress | None = None
-    holder: Holder | None = None
+    state: str
+    """`new`, `planned`, `running`, `waiting`, `stopped`, `blocked`, `done`; `unchecked`: RALPH_DONE is not verified."""
+    why: str
+    next_step_hint: str
+    """What the user can do to continue, if another run alone does not."""
+    progress: Progress
+    """The progress file, as if it were empty when there is none."""
+    holder: lock.Holder | None
     """The run that works on it."""
-    records: Sequence[Record] = ()
+    records: list[Record]
     """Its journal, the oldest record first, with one for an iteration that is running, or in which ralph was killed."""
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code, like a run's: 0 done, 3 work remains, 4 needs you."""
+        return {"done": 0, "blocked": 4}.get(self.state, 3)
 
     @property
     def iterations(self) -> list[Record]:
@@ -131,58 +121,64 @@ class PlanDetails(NamedTuple):
         """The sums of all iterations, including those no longer in the journal."""
         return journal.sum_up(self.records)
 
+    @property
+    def remarks(self) -> list[str]:
+        """Who works on it, what the user can do, and what became of the merge queue."""
+        holder, hint, queue = self.holder, self.next_step_hint, journal.describe_merges(self.records)
+        found = [f"held by ralph since {holder.since} (pid {holder.pid})"] if holder else []
+        found += [f"to continue, {hint}"] if hint else []
+        return [*found, f"merge queue: {queue}"] if queue else found
+
 
 def inspect_plan(plan: Plan) -> PlanDetails:
     """Reads everything about a plan. Raises RalphError if its files cannot be read."""
     holder, begun, path = plan.holder, plan.state.unjudged_iteration(), plan.progress_path
     try:
-        now = progress.parse(path.read_bytes()) if path.exists() else None
+        now = progress.parse(path.read_bytes() if path.exists() else b"")
         records = journal.read(plan.state.journal)
     except OSError as error:
         raise RalphError(f"{error.filename}: cannot be read: {error.strerror}", 1) from error
-    last = records[-1] if records else None
-    how = _status_while_running(last, begun, now) if holder else _status_between_runs(plan, now, last, begun)
+    last, hint = records[-1] if records else None, ""
+    if not holder:
+        state, why, hint = _state_between_runs(plan, now, last, begun)
+    elif not begun and last and last.event == "wait" and last.until > time.time():
+        state, why = "waiting", f"until {format_moment(last.until, time.time())}: {last.message}"
+    else:
+        what = [begun.mode, f"iteration {begun.iteration}"] if begun else []
+        what += ["verifying"] if begun and begun.transcript.with_suffix(".verify.log").exists() else []
+        what += ["then RALPH_STOP"] if now.stop else []
+        state, why = "running", ", ".join(what)
     if begun and not journal.is_iteration_recorded(records, begun):
-        ended, message = ("running", "runs now") if holder else ("died", "ralph was killed")
-        records += journal.parse_records([{**journal.unfinished_line(begun, message), "ended": ended}])
-    return PlanDetails(plan, how, now, holder, records)
+        message = "runs now" if holder else "ralph was killed"
+        records += journal.parse_records([journal.unfinished_line(begun, message)])
+    return PlanDetails(plan, state, why, hint, now, holder, records)
 
 
-def _status_while_running(last: Record | None, begun: UnjudgedIteration | None, now: Progress | None) -> PlanStatus:
-    stops = ", then RALPH_STOP" if now and now.stop else ""
-    if begun:
-        verifying = ", verifying" if begun.transcript.with_suffix(".verify.log").exists() else ""
-        return PlanStatus("running", f"{begun.mode}, iteration {begun.iteration}{verifying}{stops}")
-    if last and last.event == "wait" and last.until > time.time():
-        return PlanStatus("waiting", f"until {format_moment(last.until, time.time())}: {last.message}")
-    return PlanStatus("running", stops.removeprefix(", "))
-
-
-def _status_between_runs(
-    plan: Plan, now: Progress | None, last: Record | None, begun: UnjudgedIteration | None
-) -> PlanStatus:
-    """Returns the status without a running run, by the progress file, the last record and an unchecked iteration."""
-    if now is None:
-        return PlanStatus("new", "there is no progress file yet", f"run `ralph {plan.path} plan`")
-    settings = Settings()
+def _state_between_runs(
+    plan: Plan, now: Progress, last: Record | None, begun: notes.UnjudgedIteration | None
+) -> tuple[str, str, str]:
+    """Returns the state, why it is so, and what the user can do to continue."""
+    if not now.size:
+        return "new", "there is no progress file yet", f"run `ralph {plan.path} plan`"
+    settings = table.Settings()
     with contextlib.suppress(RalphError):  # what is wrong with them, a start says
         settings = sources.collect_settings_of_mode(plan.path)
     stop = stop_reason(now, Tally(), settings)
     if now.done and (begun or not stop):
-        return PlanStatus("unchecked", "the next run checks RALPH_DONE")
+        return "unchecked", "the next run checks RALPH_DONE", ""
     if stop:
         state = {Reason.DONE: "done", Reason.BLOCKED: "blocked"}.get(stop.reason, "stopped")
-        return PlanStatus(state, stop.why, stop.next_step_hint(plan.progress_path.name))
-    if begun and not journal.find_run_end([last] if last else [], begun):
-        return PlanStatus("stopped", f"ralph was killed in iteration {begun.iteration} of {begun.mode}")
+        return state, stop.why, stop.next_step_hint(plan.progress_path.name)
+    if begun and (last is None or not journal.find_run_end([last], begun)):
+        return "stopped", f"ralph was killed in iteration {begun.iteration} of {begun.mode}", ""
     if last is None:
-        return PlanStatus("stopped" if now.ticked else "new")
+        return "stopped" if now.ticked else "new", "", ""
     if last.event != "run":
-        return PlanStatus("stopped", "ralph was killed between two iterations")
+        return "stopped", "ralph was killed between two iterations", ""
     if last.ended == "once" and last.mode == "plan":
-        return PlanStatus("planned")
+        return "planned", "", ""
     is_stuck = last.ended == "stuck" and any(task.mark == "!" for task in now.tasks)
-    return PlanStatus("blocked" if is_stuck else "stopped", last.summary)
+    return "blocked" if is_stuck else "stopped", last.summary, ""
 
 
 def describe_record(record: Record) -> str:

@@ -1,13 +1,14 @@
 """`ralph report`: the summary of a plan as one HTML file that needs no network and no script.
 
-The bars of its charts are HTML elements. This module computes the figures; the template does the rest.
+This module computes the figures and writes the words; the template lays them out, and draws bars as HTML elements.
 """
 
 import os
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +17,19 @@ import jinja2
 
 from ralph import __version__, files
 from ralph.commands import plans
-from ralph.commands.plans import PlanDetails, describe_record
+from ralph.commands.plans import PlanDetails
 from ralph.errors import RalphError
-from ralph.store import journal
 from ralph.store.journal import Record
-from ralph.words import format_duration, format_moment, format_usd, without_control_codes
+from ralph.words import format_duration, format_moment, format_usd, shorten, without_control_codes
 
 _MOST_ROWS = 300
 """The newest iterations, since more bars would be thinner than a pixel; `ralph log` has all of them."""
+Rows = Iterator[tuple[Any, ...]]
+"""What the template goes through."""
 
 
-def write_report(word: str | None, *, output: str | None, opens: bool, progress_file: str | None) -> int:
-    """Writes the report and prints its path; returns 0. By default it goes outside the tree, out of the agent's sight.
+def write_report(word: str | None, *, output: str | None, opens: bool, progress_file: str | None) -> None:
+    """Writes the report and prints its path. By default it goes outside the tree, out of the agent's sight.
 
     Raises RalphError if it cannot be written.
     """
@@ -35,17 +37,16 @@ def write_report(word: str | None, *, output: str | None, opens: bool, progress_
     made = render_page(plans.inspect_plan(plan), time.time())
     if output == "-":
         sys.stdout.buffer.write(made)
-        return 0
+        return
     path = Path(output or plan.state.folder / "report.html")
     with files.os_errors_as_ralph_errors(path, "written"):
         if not output:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             path.unlink(missing_ok=True)  # it may be a link of an agent's
         path.write_bytes(made)
-    print(without_control_codes(str(path)) + "  (--open shows it in the browser)" * (os.isatty(1) and not opens))
-    if opens and click.launch(os.path.realpath(path)) != 0:
+    print(without_control_codes(str(path)))
+    if opens and click.launch(os.path.realpath(path)):
         raise RalphError(f"{path}: no program here shows it", 1, fix="open it in a browser")
-    return 0
 
 
 def _format_count(number: float) -> str:
@@ -58,83 +59,114 @@ def _format_count(number: float) -> str:
 
 
 _CHARTS = (
-    ("Tasks", "in the list after each iteration", _format_count, ("done", "left")),
-    ("Cost", "of each iteration, in US dollars", format_usd, ("cost",)),
-    ("Tokens written", "by the agent in each iteration", _format_count, ("output",)),
-    ("Tokens read", "by the agent in each iteration", _format_count, ("cache_read", "cache_write", "input")),
-    ("Time", "of each iteration", format_duration, ("agent", "verifying", "waiting")),
+    ("Tasks", "in the list after each iteration", _format_count, {"done": "done", "left": "left"}),
+    ("Cost", "of each iteration, in US dollars", format_usd, {"cost": "cost_usd"}),
+    ("Tokens written", "by the agent in each iteration", _format_count, {"output": "output"}),
+    (
+        "Tokens read",
+        "by the agent in each iteration",
+        _format_count,
+        {"cache read": "cache_read", "cache write": "cache_write", "input": "input"},
+    ),
+    (
+        "Time",
+        "of each iteration",
+        format_duration,
+        {"agent": "duration_s", "verifying": "verified_s", "waiting": "waited_s"},
+    ),
 )
-"""For each chart: title, subtitle, how a value is written, and the parts of a bar, from the bottom up."""
+"""For each chart: title, subtitle, how a value is written, and the parts of a bar, from the bottom up, with the fields
+of the record that have their values."""
 
 
-def _cost_parts(row: Record) -> dict[str, Any]:
-    """The figures of an iteration by kind; those of tokens have the names that they have in the journal."""
-    done = row.done or 0
-    found = {"left": (row.total or 0) - done, "done": done, "cost": row.cost_usd or 0.0}
-    found |= {"agent": row.duration_s, "verifying": row.verified_s, "waiting": row.waited_s}
-    return vars(row) | found
+def _outcome(row: Record) -> str:
+    return "good" if row.success else "bad" if row.counted else "again"
 
 
-def _model_figures(rows: Sequence[Record]) -> dict[str, Any]:
-    """For each model: cost, tasks first attempted, passed at first attempt, done, and attempts at the tasks done."""
-    found, tried = defaultdict[str, Any](Counter), Counter[str]()
-    for row in (one for one in rows if one.counted):
-        of_model = found[row.model or "Model not reported"]
-        of_model.update(cost=row.cost_usd or 0.0)
+def _charts(rows: list[Record]) -> Rows:
+    """Yields the title, the subtitle, the kinds of parts, the highest value and the bars of each chart that has any.
+
+    A bar is how the iteration ended, its numbers in words, and the kinds and values of its parts.
+    """
+    for title, what, shown, kinds in _CHARTS:
+        bars = []
+        for row in rows:
+            figures = vars(row) | {"left": (row.total or 0) - (row.done or 0)}
+            parts = [(kind, figures[name]) for kind, name in kinds.items() if figures[name]]
+            numbers = " · ".join([row.summary, *(f"{kind} {shown(value)}" for kind, value in parts)])
+            bars.append((_outcome(row), numbers, parts))
+        if top := max((sum(value for _, value in parts) for *_, parts in bars), default=0):
+            yield title, f"{what}, at most {shown(top)}:", kinds, top, bars
+
+
+def _sums(seen: PlanDetails) -> Rows:
+    """Yields the look and the text of each sum, and more about it."""
+    sums = seen.sums
+    yield "", f"Done: {seen.progress.task_counts}", ""
+    yield "", f"Iterations: {sums.iterations}", ""
+    cost = "not reported" if sums.cost_usd is None else format_usd(sums.cost_usd, at_least=sums.cost_at_least)
+    yield "", f"Cost: {cost}", ""
+    read = sums.input + sums.cache_read + sums.cache_write
+    tokens = f"{_format_count(read)} read, {_format_count(sums.output)} written" if read else "not reported"
+    yield "", f"Tokens: {tokens}", ""
+    yield "", f"Commits: {sums.commits}", f"+{_format_count(sums.added)} −{_format_count(sums.removed)}"  # noqa: RUF001 - a minus
+    more = f"{format_duration(sums.verified_s)} of verifying, {format_duration(sums.waited_s)} of waiting"
+    yield "", f"Agent's time: {format_duration(sums.duration_s)}", more
+    tried, models = Counter[str](), defaultdict[str, list[tuple[Record, int]]](list)
+    for row in (one for one in seen.iterations if one.counted):
+        nth = 0
         if row.requirement_id or row.mode == "build":
             nth = tried[row.requirement_id] + 1
             tried[row.requirement_id] = 0 if row.success else nth
-            done = {"done": 1, "took": nth, "passed": int(nth == 1)} if row.success else {}
-            of_model.update(first=int(nth == 1), **done)
-    return found
+        models[row.model or "Model not reported"].append((row, nth))
+    for model, rows in models.items():
+        firsts = [row.success for row, nth in rows if nth == 1]
+        took = [nth for row, nth in rows if nth and row.success]
+        more = f"{sum(firsts)} of {len(firsts)} first attempts passed, "
+        more += f"{sum(took) / len(took):.1f} attempts per task" if took else "no task done"
+        yield "", f"{model}: {format_usd(sum(row.cost_usd or 0 for row, _ in rows))}", more
 
 
-def _parallel_rows(rows: Sequence[Record]) -> list[list[Record]]:
-    """Distributes the iterations over rows in which none overlap: one row per agent at work at a time."""
-    found: list[list[Record]] = []
-    for row in sorted(rows, key=lambda row: row.began_at):
-        for lane in found:
-            if lane[-1].written_at <= row.began_at + 1:  # timestamps are whole seconds
-                lane.append(row)
-                break
-        else:
-            found.append([row])
-    return found
+def _task_lines(seen: PlanDetails) -> Rows:
+    """Yields the look and the text of each task, and how many attempts it took if it was more than one."""
+    attempts = Counter(row.requirement_id for row in seen.iterations if row.counted and row.requirement_id)
+    for task in seen.progress.tasks:
+        tried = attempts[task.id]
+        yield "done" * task.done, f"[{task.mark}] {shorten(task.whole, 200)}", f"{tried} attempts" * (tried > 1)
+
+
+def _event_lines(seen: PlanDetails) -> Rows:
+    """Yields the look and the text of each event, the newest first, and the agent's last words."""
+    for record in reversed(seen.records):
+        if message := plans.describe_record(record):
+            text = f"{format_moment(record.written_at, 0)} {shorten(message, 300)}"
+            yield f"{record.event} {_outcome(record)}", text, record.message * (record.event == "iteration")
 
 
 def render_page(seen: PlanDetails, now: float) -> bytes:
     """Renders the page. All inserted text is escaped, and stripped of control and direction codes."""
-    environment = jinja2.Environment(
+    template = jinja2.Template(
+        Path(__file__).with_suffix(".html").read_text("utf-8"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
-        finalize=lambda value: without_control_codes(value) if type(value) is str else value,
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        finalize=lambda value: without_control_codes(str(value)),
     )
-    rows, charts = seen.iterations[-_MOST_ROWS:], []
-    bars = [(row, _cost_parts(row)) for row in rows]
-    for title, what, shown, kinds in _CHARTS:
-        top = max((sum(parts[kind] for kind in kinds) for _, parts in bars), default=0.0)
-        charts.append((title, what, shown, kinds, top))
-    text = environment.get_template("report.html").render(
-        plan=seen.plan,
-        standing=seen.standing,
-        progress=seen.progress,
-        sums=seen.sums,
-        queue=journal.describe_merges(seen.records),
-        bars=bars,
-        charts=charts,
-        models=_model_figures(seen.iterations),
-        attempts=Counter(row.requirement_id for row in seen.iterations if row.counted),
-        lanes=_parallel_rows([row for row in rows if row.run == rows[-1].run]),
-        tasks=seen.progress.tasks if seen.progress else (),
-        records=list(filter(describe_record, seen.records))[-_MOST_ROWS:],
-        told=describe_record,
-        when=lambda at: format_moment(at, 0),
-        duration=format_duration,
-        usd=format_usd,
-        compact=_format_count,
-        now=now,
-        version=__version__,
-        zone=time.strftime("%Z", time.localtime(now)),
+    name, rows = seen.plan.name, seen.iterations[-_MOST_ROWS:]
+    legend = "Nothing has run yet, so there is nothing to draw."
+    if rows:
+        legend = f"Iterations {rows[0].iteration} to {rows[-1].iteration}; `ralph log {name}` has all of them. "
+        legend += "Point at a bar for its numbers; red below it: it went wrong, amber: it did not count."
+    about = f"The newest first. `ralph log {name} N` shows what the agent said and did in iteration N."
+    made = time.strftime("%Y-%m-%d %H:%M. Times are in %Z.", time.localtime(now))
+    text: str = template.render(
+        name=name,
+        state=seen.state,
+        remarks=[seen.why, *seen.remarks],
+        sections=[
+            ("Figures", legend, _sums(seen) if rows else (), _charts(rows)),
+            ("Tasks", f"In {seen.plan.progress_path}.", _task_lines(seen), ()),
+            ("What happened", about, islice(_event_lines(seen), _MOST_ROWS), ()),
+        ],
+        made=f"Made by ralph {__version__} on {made}",
     )
     return text.encode(errors="replace")

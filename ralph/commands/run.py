@@ -5,40 +5,34 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from ralph import files
 from ralph.errors import RalphError
 from ralph.plan import progress
-from ralph.plan.progress import Progress
 from ralph.plan.progress.file import ProgressFile
 from ralph.process import lock
 from ralph.run.prepared import PreparedStart
 from ralph.run.stop_rules import Reason, Tally, stop_reason
 from ralph.screen.text import is_attended
-from ralph.settings import options, sources
-from ralph.settings.options import Invocation
-from ralph.settings.table import GivenSetting
+from ralph.settings import options, sources, table
 from ralph.store.state import State
 from ralph.words import without_control_codes
 
 
-def start_run(asked: Invocation) -> int:
+def start_run(asked: options.Invocation) -> int:
     """Does what the user asked for, and returns the exit code."""
-    try:
-        start = find_start(asked)
-    except RalphError:
-        if not _is_plan_restored(asked):
-            raise
-        start = find_start(asked)
+    _restore_plan(asked)
+    start = find_start(asked)
     state = State(start.name, start.progress_path)
     if asked.dry_run:
-        from ralph.commands.dry_run import show_dry_run  # noqa: PLC0415 - as `session` below
+        from ralph.commands.single_turn import show_dry_run  # noqa: PLC0415 - as `session` below
 
-        return show_dry_run(start, state)
+        show_dry_run(start, state)
+        return 0
     if start.settings.interactive:
-        from ralph.commands.talk import talk  # noqa: PLC0415 - same
+        from ralph.commands.single_turn import talk  # noqa: PLC0415 - same
 
         following = talk(start, state)
         return start_run(following) if following else 0
@@ -55,20 +49,19 @@ def start_run(asked: Invocation) -> int:
     return run_session(start, file, state, held_lock, WIRING)
 
 
-def find_start(asked: Invocation) -> PreparedStart:
+def find_start(asked: options.Invocation) -> PreparedStart:
     """Finds plan, settings and progress file, and changes nothing. Raises RalphError with all that is wrong."""
-    if not asked.plan:
-        raise RalphError("no plan is named", fix="write ralph PLAN; ralph --help says more")
     plan = Path(asked.plan)
     text = files.read_or_empty(plan)
+    if not asked.plan:
+        raise RalphError("no plan is named", fix="write ralph PLAN; ralph --help says more")
     if not text and files.is_file(plan):
         raise RalphError(f"{plan}: has nothing in it that can be read", fix="describe in it what you want")
     if not text:
         meant = options.suggest_command(asked.plan, asked.mode)
         raise RalphError(f"{plan}: No such file", fix=meant or "name the plan first")
-    name = files.plan_name(plan)
     given = sources.collect_settings(plan, asked.given)
-    progress_path = _progress_path(name, given)
+    progress_path = _progress_path(plan, given)
     imported = None
     if plan.name.endswith(".json") or re.search(rb"(?:```|~~~)[ \t]*json", text, re.IGNORECASE):
         from ralph.plan import taskjson  # noqa: PLC0415 - 10 ms that only plans in JSON pay
@@ -78,7 +71,7 @@ def find_start(asked: Invocation) -> PreparedStart:
     start = PreparedStart(
         asked=asked,
         plan=Path(os.path.realpath(plan)),
-        name=name,
+        name=files.plan_name(plan),
         given=given,
         file_mode=now.mode,
         imported=imported,
@@ -100,32 +93,28 @@ def find_start(asked: Invocation) -> PreparedStart:
         return entered
 
 
-def _progress_path(name: str, given: Sequence[GivenSetting]) -> Path:
-    return sources.resolve_only(given, "RALPH_PROGRESS_FILE").progress_file or Path(f"{name}_PROGRESS.md")
+def _progress_path(plan: Path, given: Iterable[table.GivenSetting]) -> Path:
+    usual = Path(f"{files.plan_name(plan)}_PROGRESS.md")
+    return sources.resolve_only(given, "RALPH_PROGRESS_FILE").progress_file or usual
 
 
-def _is_plan_restored(asked: Invocation) -> bool:
-    """Puts the plan back if an iteration in which ralph died removed it; returns whether it did."""
+def _restore_plan(asked: options.Invocation) -> None:
+    """Puts the plan back if an iteration in which ralph died removed it."""
     plan = Path(asked.plan)
-    if not asked.plan or asked.dry_run or os.path.lexists(plan):
-        return False
+    if os.path.lexists(plan) or asked.dry_run:
+        return
     from ralph.strict.recovery import put_plan_back  # noqa: PLC0415 - 60 ms, after a death alone
 
-    name = files.plan_name(plan)
     with contextlib.suppress(OSError):  # the current folder may be gone
-        is_running = lock.read_holder(lock.working_tree(Path.cwd()))
-        state = State(name, _progress_path(name, sources.collect_settings(plan, asked.given)))
-        if not is_running and put_plan_back(state, plan):
+        state = State(files.plan_name(plan), _progress_path(plan, sources.collect_settings(plan, asked.given)))
+        if not lock.read_holder(lock.working_tree(Path.cwd())) and put_plan_back(state, plan):
             message = f"ralph: {plan} was removed in the iteration in which ralph died: put back"
             print(without_control_codes(message), file=sys.stderr)
-            return True
-    return False
 
 
 def why_nothing_to_do(start: PreparedStart, state: State, text: bytes) -> RalphError | None:
     """Returns why a run has nothing to do with this progress file, and what the user can do; None if there is work."""
-    path = start.progress_path
-    now = progress.parse(text)
+    path, now = start.progress_path, progress.parse(text)
     if now.blocked_by_ralph and is_attended():
         now = progress.parse(progress.without_blocked_line(text))
     if state.unjudged_iteration() and now.blocked is None:
@@ -138,27 +127,28 @@ def why_nothing_to_do(start: PreparedStart, state: State, text: bytes) -> RalphE
         stop = start.why_stuck(text)
     if not stop:
         return None
-    what = f"is {stop.reason.label}"
-    fix = stop.next_step_hint(str(path)) or f"edit {path}"
-    if stop.reason is Reason.LIMIT:
-        what = "goes no further"
-        fix = "raise it to continue"
-    elif stop.reason is Reason.DONE:
-        fix = f"delete RALPH_DONE in {path} to continue"
+    what = "goes no further" if stop.reason is Reason.LIMIT else f"is {stop.reason.label}"
+    fixes = {Reason.LIMIT: "raise it to continue", Reason.DONE: f"delete RALPH_DONE in {path} to continue"}
+    fix = fixes.get(stop.reason) or stop.next_step_hint(str(path)) or f"edit {path}"
     return RalphError(f"{start.name} {what}: {stop.why}".removesuffix(": "), stop.reason.code, fix=fix, for_people=True)
 
 
-def check_progress_owner(start: PreparedStart, now: Progress | None) -> None:
+def check_plan_matches(plan: Path, progress_path: Path, now: progress.Progress) -> None:
+    """Raises RalphError if the progress file is another plan's: two plans of one name would share their progress."""
+    other = Path(now.plan or plan)
+    if other.exists() and not other.samefile(plan):
+        fix = "rename one of them, or give this one its own with --progress-file"
+        raise RalphError(f"{progress_path} belongs to another plan, {other}", fix=fix)
+
+
+def check_progress_owner(start: PreparedStart, now: progress.Progress | None) -> None:
     """Raises RalphError if the progress file is another plan's, or is beside the plan and not in the current folder.
 
-    Else two plans of one name would share their progress, and cron in the wrong folder would start over.
+    Else cron in the wrong folder would start over.
     """
-    path = start.progress_path
-    beside = start.plan.with_name(f"{start.name}_PROGRESS.md")
-    other = Path(now.plan or start.plan) if now else start.plan
-    if other.exists() and not other.samefile(start.plan):
-        fix = "rename one of them, or give this one its own with --progress-file"
-        raise RalphError(f"{path} belongs to another plan, {other}", fix=fix)
-    if not now and not start.settings.progress_file and beside.exists():
+    path, beside = start.progress_path, start.plan.with_name(f"{start.name}_PROGRESS.md")
+    if now:
+        check_plan_matches(start.plan, path, now)
+    elif not start.settings.progress_file and beside.exists():
         fix = f"start ralph with -C {shlex.quote(str(beside.parent))}"
         raise RalphError(f"{path} is not in {Path.cwd()}, but there is one beside the plan", fix=fix)

@@ -1,4 +1,4 @@
-"""`ralph PLAN talk`: the user talks with the agent about a plan; then a run works without more questions."""
+"""What a start does without the loop: it shows the next turn (`--dry-run`), or lets the user talk with the agent."""
 
 import contextlib
 import os
@@ -10,22 +10,47 @@ from ralph import files
 from ralph.agent import command
 from ralph.errors import RalphError
 from ralph.notify import channels
-from ralph.plan import progress
+from ralph.plan import progress, tasks
 from ralph.plan.progress.file import ProgressFile
-from ralph.process import lock, signals
-from ralph.process.lock import Lock
-from ralph.process.programs import run_in_front
-from ralph.run.memory import prompt_memory
+from ralph.plan.prompt import Value
+from ralph.process import lock, programs, signals
+from ralph.run import memory, tasklist
 from ralph.run.prepared import PreparedStart
-from ralph.settings import sources
-from ralph.settings.options import Invocation
+from ralph.settings import options, sources
 from ralph.store import journal
 from ralph.store.notes import AnnouncedConversation
 from ralph.store.state import State
-from ralph.words import plural, without_control_codes
+from ralph.strict.roles import roles_of
+from ralph.words import without_control_codes
 
 
-def talk(start: PreparedStart, state: State) -> Invocation | None:
+def show_dry_run(start: PreparedStart, state: State) -> None:
+    """Prints the command line and the prompt of the next iteration; starts nothing."""
+    for remark in start.settings.remarks:
+        print(without_control_codes(f"ralph: {remark.message}"), file=sys.stderr)
+    values = _prompt_values(state)
+    if start.is_strict_build:
+        path = start.progress_path
+        listed = tasklist.validate_list(start.with_imported_tasks(files.read_or_empty(path)), path.name, start.settings)
+        if (task := tasks.select_next(listed)) is None:
+            raise RalphError(f"there is no prompt to show: {tasklist.nothing_to_begin(listed).why}", 4)
+        if roles := roles_of(start):
+            start = start.in_mode(roles.role_of_task(task), as_role=True)
+        values = _prompt_values(state, task.id) | tasklist.prompt_values(task, tasklist.new_session_token(), state)
+    agent = start.agents[0]._replace(rung=int(str(values.get("TRY", 1))) - 1)
+    argv = agent.command_line(start.settings, "…", file="…", mcp=start.tools_server)
+    text = start.load_prompt().render({**values, "CAN_RUN": agent.can_run(start.settings)})
+    print(shlex.join(argv), end="\n\n")
+    print(text.encode(errors="surrogateescape").decode(errors="replace"), end="")
+
+
+def _prompt_values(state: State, task_id: str = "") -> dict[str, Value]:
+    """Returns the variables of the next iteration's prompt that no task gives."""
+    number = journal.count_iterations(state.journal) + 1
+    return {"ITERATION": number, "MEMORY": memory.prompt_memory(state, task=task_id)}
+
+
+def talk(start: PreparedStart, state: State) -> options.Invocation | None:
     """Holds the conversation. Returns the run to start afterwards, or None. Raises RalphError without a terminal."""
     file = ProgressFile(start.progress_path, state)
     if start.rehearsal:
@@ -34,10 +59,8 @@ def talk(start: PreparedStart, state: State) -> Invocation | None:
         _call(start, state)
     signals.install_handlers()
     held_lock = _acquire_lock(start, file)
-    try:
-        changed = _converse(start, state)
-    finally:
-        os.close(held_lock.fd)
+    changed = _converse(start, state, file)
+    os.close(held_lock.fd)
     print(without_control_codes(f"ralph: {changed} · what this cost is not known here"))
     mode = start.settings.next_mode or "build"
     if not _says_yes(f"continue with {mode}?"):
@@ -49,11 +72,11 @@ def talk(start: PreparedStart, state: State) -> Invocation | None:
 
 def _call(start: PreparedStart, state: State) -> None:
     """Raises RalphError that a terminal is needed; sends one notice if the progress file asked for the conversation."""
-    fix = f"start ralph {shlex.quote(str(start.asked.plan))} {start.mode} in a terminal"
+    fix = f"start ralph {shlex.quote(start.asked.plan)} {start.mode} in a terminal"
     wanted = RalphError(f"{start.name}: {start.mode} is a conversation", 4, fix=fix)
-    wanted_before = state.load_note(AnnouncedConversation)
-    if start.asked.mode != start.mode and not (wanted_before and wanted_before.mode == start.mode):
-        state.save_note(AnnouncedConversation(mode=start.mode))
+    note = AnnouncedConversation(mode=start.mode)
+    if start.asked.mode != start.mode and state.load_note(AnnouncedConversation) != note:
+        state.save_note(note)
         values = sources.channel_values()
         notice = channels.Notice("blocked", "Ralph Blocked", f"Plan: {start.name}\n{wanted.message}")
         for channel in channels.configured_channels(values):
@@ -62,16 +85,15 @@ def _call(start: PreparedStart, state: State) -> None:
     raise wanted
 
 
-def _acquire_lock(start: PreparedStart, file: ProgressFile) -> Lock:
+def _acquire_lock(start: PreparedStart, file: ProgressFile) -> lock.Lock:
     """Takes the lock of the tree; first stops a run that works on the plan after its iteration, if the user agrees."""
     tree = lock.working_tree(Path.cwd())
     try:
         return lock.acquire_lock(tree)
     except RalphError as error:
         holder = lock.read_holder(tree)
-        if not holder or holder.progress != os.path.realpath(start.progress_path):
-            raise
-        if not _says_yes(f"{error.what}: stop it after its iteration?"):
+        is_ours = holder and holder.progress == os.path.realpath(start.progress_path)
+        if not is_ours or not _says_yes(f"{error.what}: stop it after its iteration?"):
             raise
     is_theirs = file.read().stop
     if not is_theirs:
@@ -88,23 +110,20 @@ def _acquire_lock(start: PreparedStart, file: ProgressFile) -> Lock:
     raise KeyboardInterrupt
 
 
-def _converse(start: PreparedStart, state: State) -> str:
+def _converse(start: PreparedStart, state: State, file: ProgressFile) -> str:
     """Runs the agent in this terminal. Returns a summary of what changed in the plan and the progress file."""
     agent, *_ = start.agents
     if not agent.talk:
         raise RalphError(f"the agent {agent.name} cannot be talked to", fix="see --agent")
     command.check_installed([agent], start.settings)
-    prompt = start.load_prompt().render(
-        {"ITERATION": journal.count_iterations(state.journal) + 1, "MEMORY": prompt_memory(state)}
-    )
     env = {name: value for name, value in os.environ.items() if not name.startswith("RALPH_")}
-    plan, before = files.read_or_empty(start.plan), progress.parse(files.read_or_empty(start.progress_path))
-    code = run_in_front(agent.command_line(start.settings, prompt), env=env)
+    plan, before = files.read_or_empty(start.plan), file.read()
+    prompt = start.load_prompt().render(_prompt_values(state))
+    code = programs.run_in_front(agent.command_line(start.settings, prompt), env=env)
     state.remove_note(AnnouncedConversation)
-    now = progress.parse(files.read_or_empty(start.progress_path))
     ended = f"the agent exited with {code} · " if code else ""
-    message = f"{ended}{start.plan.name} {'is as it was' if files.read_or_empty(start.plan) == plan else 'changed'}"
-    return f"{message} · {plural(len(now.tasks), 'task')} ({len(now.tasks) - len(before.tasks):+}), {now.ticked} ticked"
+    changed = "is as it was" if files.read_or_empty(start.plan) == plan else "changed"
+    return f"{ended}{start.plan.name} {changed} · {before.task_counts} before, {file.read().task_counts} now"
 
 
 def _says_yes(question: str) -> bool:
