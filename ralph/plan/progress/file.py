@@ -86,15 +86,11 @@ class ProgressFile:
         self.say(f"{self.path.name} was gone, empty or no file: put back as it was before the iteration")
         return self.text
 
-    def create(self, text: bytes) -> None:
-        """Writes the first version of the file."""
-        with files.os_errors_as_ralph_errors(self.path, "written"):
-            files.replace_file(self.path, text)
-
     def edit(self, change: Callable[Concatenate[bytes, P], bytes], *more: P.args, **named: P.kwargs) -> Progress:
         """Applies `change`, with its other arguments, to the file's current text; returns the new contents, parsed.
 
-        What others write meanwhile is never lost. Raises RalphError if they keep writing.
+        Makes the file if it is missing. What others write meanwhile is never lost. Raises RalphError if they keep
+        writing.
         """
         with files.os_errors_as_ralph_errors(self.path, "written"), edit_turn(self._state.edit_lock()):
             for _ in range(_EDIT_TRIES):
@@ -102,6 +98,7 @@ class ProgressFile:
                 new = change(self.text, *more, **named)
                 if new == self.text:
                     return self.last
+                self.path.open("ab").close()
                 if files.replace_unchanged(self.path, self.text, new):
                     return self.read()
         raise RalphError(f"{self.path}: somebody keeps writing to it; ralph could not make its edit", 1)
