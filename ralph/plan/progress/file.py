@@ -44,7 +44,7 @@ class ProgressFile:
             self.text, self._home = death.own_progress_text, death.progress_path
 
     def exists(self) -> bool:
-        """Whether the file exists, even if empty. Raises RalphError if something else is there, or a loop of links."""
+        """Whether the file exists, even if empty. Raises RalphError if something else is there."""
         if self._is_replaced():
             raise RalphError(f"{self.path}: is not a file (a directory, a pipe?)", 1, fix="move it away")
         return os.path.exists(self.path)  # noqa: PTH110 - Path raises what this takes for a No
