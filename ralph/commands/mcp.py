@@ -191,7 +191,8 @@ class Tools:
 
     def _edit(self, change: Callable[..., bytes], *more: object, **named: str) -> None:
         if not self._file.exists():
-            self._file.create(progress.new_progress_text(self._plan.name, str(self._plan.path), timestamp()))
+            new = progress.new_progress_text(self._plan.name, str(self._plan.path), timestamp())
+            self._file.edit(lambda text: text or new)
         self._file.edit(lambda text: change(edits.with_ids(text), *more, **named))
 
     def _edit_task(self, task_id: str, change: Callable[..., bytes], *more: object, **named: str) -> Answer:

@@ -89,7 +89,7 @@ def _prepare_session(run: Run, held_lock: Lock, wiring: Wiring) -> None:
     opened = state.load_note(BlockReason)
     if not file.exists() and not file.text:
         where = os.path.relpath(start.plan) if start.plan.is_relative_to(run.top) else str(start.plan)
-        file.create(progress.new_progress_text(start.name, where, timestamp()))
+        file.edit(lambda text: text or progress.new_progress_text(start.name, where, timestamp()))
         state.remove_note(StartResult)
         opened = None
     file.read()

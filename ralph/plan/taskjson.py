@@ -227,10 +227,11 @@ def task_as_json(task: Task, form: str) -> dict[str, Any]:
 
 
 def update_statuses(plan: Path, text: bytes) -> None:
-    """Updates the statuses in a plan in JSON from the progress file `text`; no other byte changes."""
+    """Updates which tasks are done in a plan in JSON from the progress file `text`; no other byte changes."""
     data = read_or_empty(plan)
     if imported := import_tasks(plan, data):
-        today = [task for task in tasks.read_tasks(text) if task.id in imported.parts]
+        settled = (task for task in tasks.read_tasks(text) if task.mark in " x")
+        today = [task for task in settled if task.id in imported.parts]
         updated = replace_ranges(data, [(*imported.span, with_statuses(imported, today))])
         if updated != data:
             replace_unchanged(plan, data, updated)

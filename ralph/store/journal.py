@@ -6,6 +6,7 @@ anything has changed since the first iteration of the plan.
 
 import contextlib
 import errno
+import functools
 import json
 import os
 import time
@@ -206,6 +207,7 @@ def describe_merges(found: Iterable[Record]) -> str:
     return f"{again} checked again on top of others, {merged} merged, {len(ended) - merged} failed there" * bool(again)
 
 
+@functools.lru_cache(maxsize=1)  # each prompt looks at them twice
 def newest_iterations(data: bytes) -> list[Record]:
     """The iterations in a piece of a journal, newest first, each with the verification after it."""
     return iterations_in(parse_lines(data))[::-1]

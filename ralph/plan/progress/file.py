@@ -44,7 +44,7 @@ class ProgressFile:
             self.text, self._home = death.own_progress_text, death.progress_path
 
     def exists(self) -> bool:
-        """Whether the file exists, even if empty. Raises RalphError if something else is there, or a loop of links."""
+        """Whether the file exists, even if empty. Raises RalphError if something else is there."""
         if self._is_replaced():
             raise RalphError(f"{self.path}: is not a file (a directory, a pipe?)", 1, fix="move it away")
         return os.path.exists(self.path)  # noqa: PTH110 - Path raises what this takes for a No
@@ -54,8 +54,8 @@ class ProgressFile:
         deadline = time.monotonic() + _SETTLE_S
         while _is_blank(text := self._read_bytes()) and not _is_blank(self.text):
             if time.monotonic() > deadline:
-                text = self._restore_last_read()
-                break
+                self._restore_last_read()
+                return self.last
             time.sleep(0.02)
         self.text = text
         return self.last
@@ -76,25 +76,20 @@ class ProgressFile:
             return True
         return os.path.exists(self.path) and not files.is_file(self.path)  # noqa: PTH110 - same as above
 
-    def _restore_last_read(self) -> bytes:
-        """Puts back and returns the text that was read last; moves whatever has taken its place to `kept/`."""
+    def _restore_last_read(self) -> None:
+        """Puts back the text that was read last; moves whatever has taken its place to `kept/`."""
         kept = self._state.keep_copy(self.path.name, self.text)
         with files.os_errors_as_ralph_errors(self.path, "put back", fix=f"what it said is in {kept}"):
             if self._is_replaced():
                 shutil.move(self.path, self._state.free_kept_path(self.path.name))
             files.replace_file(self.path, self.text)
         self.say(f"{self.path.name} was gone, empty or no file: put back as it was before the iteration")
-        return self.text
-
-    def create(self, text: bytes) -> None:
-        """Writes the first version of the file."""
-        with files.os_errors_as_ralph_errors(self.path, "written"):
-            files.replace_file(self.path, text)
 
     def edit(self, change: Callable[Concatenate[bytes, P], bytes], *more: P.args, **named: P.kwargs) -> Progress:
         """Applies `change`, with its other arguments, to the file's current text; returns the new contents, parsed.
 
-        What others write meanwhile is never lost. Raises RalphError if they keep writing.
+        Makes the file if it is missing. What others write meanwhile is never lost. Raises RalphError if they keep
+        writing.
         """
         with files.os_errors_as_ralph_errors(self.path, "written"), edit_turn(self._state.edit_lock()):
             for _ in range(_EDIT_TRIES):
@@ -102,6 +97,7 @@ class ProgressFile:
                 new = change(self.text, *more, **named)
                 if new == self.text:
                     return self.last
+                self.path.open("ab").close()
                 if files.replace_unchanged(self.path, self.text, new):
                     return self.read()
         raise RalphError(f"{self.path}: somebody keeps writing to it; ralph could not make its edit", 1)

@@ -39,14 +39,15 @@ def with_mark(text: bytes, mark: str, *ids: str, note: str = "", why: str = "", 
     return _with_notes(text, ids[0], [Note(note, reason)])
 
 
-def _with_notes(text: bytes, task_id: str, notes: Sequence[Note]) -> bytes:
-    """The text with these notes after the other notes of the task; unchanged if there is no such task."""
+def _with_notes(text: bytes, task_id: str, notes: Sequence[Note], gone: Sequence[str] = ()) -> bytes:
+    """The text with these notes after those of the task, whose notes named in `gone` go; unchanged without a task."""
     if not (task := find_task(read_tasks(text), task_id)):
         return text
     last = task.notes[-1].line if task.notes else task.line
     indent = last.body[: -len(last.body.lstrip())] + b"  " * (not task.notes)
     goes_on = next(_GOES_ON.finditer(text, last.end))
-    return insert_lines(text, goes_on.end(), [indent + encode_text(f"- {one.name}: {one.value}") for one in notes])
+    text = insert_lines(text, goes_on.end(), [indent + encode_text(f"- {one.name}: {one.value}") for one in notes])
+    return replace_ranges(text, [(one.line.start, one.line.end, b"") for one in task.notes if one.name in gone])
 
 
 def with_evidence(text: bytes, task_id: str, notes: Sequence[Note]) -> bytes:
@@ -55,9 +56,7 @@ def with_evidence(text: bytes, task_id: str, notes: Sequence[Note]) -> bytes:
     Evidence is what the task's checks found before it was begun, and claims.
     """
     new = [one for one in notes if one.name in _OF_EVIDENCE]
-    task = find_task(read_tasks(text), task_id) if new else None
-    old = [(one.line.start, one.line.end, b"") for one in task.notes if one.name in _OF_EVIDENCE] if task else []
-    return _with_notes(replace_ranges(text, old), task_id, new)
+    return _with_notes(text, task_id, new, _OF_EVIDENCE) if new else text
 
 
 def with_failure(text: bytes, task_id: str, why: str, most: int | None = None, *, is_claimed: bool = False) -> bytes:

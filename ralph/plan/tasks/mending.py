@@ -48,7 +48,8 @@ def restore_own_sections(before: bytes, after: bytes) -> MendedList:
         if word in stops and word not in progress.parse(text).words:
             text = progress.with_status_line(text, stops[word][0].body.decode(errors="surrogateescape"))
     gone = [line for line in wanted if line not in left]
-    came = [line for line in left if line not in {*wanted, *task_lines(new)}]
+    free = {*wanted, *task_lines(new)}
+    came = [line for line in left if line not in free]
     what = [*(f"{_quote_line(line)} added" for line in came), *(f"{_quote_line(line)} removed" for line in gone)]
     return MendedList(text, tuple(what[:40]), _count_changes(gone, came, left) if what else {})
 
