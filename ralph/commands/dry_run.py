@@ -8,7 +8,7 @@ from ralph.errors import RalphError
 from ralph.plan import tasks
 from ralph.plan.prompt import Value
 from ralph.run import tasklist
-from ralph.run.memory import prompt_memory
+from ralph.run.notices import prompt_memory
 from ralph.run.prepared import PreparedStart
 from ralph.store import journal
 from ralph.store.state import State

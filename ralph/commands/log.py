@@ -11,7 +11,6 @@ from ralph.commands import plans
 from ralph.commands.plans import Plan
 from ralph.errors import RalphError
 from ralph.process.programs import run_in_front
-from ralph.run.memory import prompt_memory
 from ralph.screen.view import View
 from ralph.store import journal
 from ralph.store.journal import Record
@@ -32,6 +31,8 @@ def print_log(  # noqa: PLR0913 - what can be asked for
     if follow:
         return _follow(plan, verbose=verbose)
     if what == "memory":
+        from ralph.run.notices import prompt_memory  # noqa: PLC0415 - 20 ms that nothing else here pays
+
         _print_line(prompt_memory(plan.state) or "nothing yet")
         return 0
     seen = plans.inspect_plan(plan)

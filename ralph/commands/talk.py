@@ -15,7 +15,7 @@ from ralph.plan.progress.file import ProgressFile
 from ralph.process import lock, signals
 from ralph.process.lock import Lock
 from ralph.process.programs import run_in_front
-from ralph.run.memory import prompt_memory
+from ralph.run.notices import prompt_memory
 from ralph.run.prepared import PreparedStart
 from ralph.settings import sources
 from ralph.settings.options import Invocation

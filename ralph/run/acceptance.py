@@ -118,7 +118,7 @@ def join_browser_actions(criteria: Iterable[Check]) -> list[Check]:
 
 
 def evaluate_check(
-    criterion: Check,
+    check: Check,
     *,
     base_url: str,
     run: Callable[[str], CheckResult | None],
@@ -129,53 +129,50 @@ def evaluate_check(
     `run` runs a shell command, `base_url` is the address of the server, `lacks` says why the commit would lack an
     existing file, or its content. A check that no machine can run counts as met, with a note that nobody checked it.
     """
-    fields = criterion.fields
+    fields = check.fields
     if not fields:
-        return CheckResult(0, f"not machine-checked, nobody looked: {_shorten_for_message(criterion.text)}")
+        return CheckResult(0, f"not machine-checked, nobody looked: {_shorten_for_message(check.text)}")
     if "path" in fields:
         return _check_file(fields["path"], fields.get("holds", ""), lacks)
-    wanted = int(fields["wanted"])
     if "command" in fields:
         if (ended := run(fields["command"])) is None:
             return None
         code, output = ended.code, ended.output
         what = f"Run `{_shorten_for_message(fields['command'])}` {ended.what}"
-        should = "exited with"
+        cannot_run, should = code in (126, 127), "exited with"  # the shell found no such program
     else:
         method, url = fields["method"].upper(), base_url.rstrip("/") + fields["url"]
         code, output = http.send_request(method, url, timeout_s=_ANSWER_S)  # with no secret of ours
         came = f"returned {code}" if code else f"got no answer of {hide_addresses(base_url)}"
         what = f"{method} {_shorten_for_message(fields['url'])} {came}"
-        should = "returned"
+        cannot_run, should = not code, "returned"
+    wanted = int(fields["wanted"])
     if code == wanted:
         return CheckResult(0, what)
-    if code in ((126, 127) if "command" in fields else (0,)):  # the shell found no such program; no answer
-        return CheckResult(1, f"cannot run: {what}", output, cannot_run=True)
-    return CheckResult(1, f"{what}, and should have {should} {wanted}", output)
+    what = f"cannot run: {what}" if cannot_run else f"{what}, and should have {should} {wanted}"
+    return CheckResult(1, what, output, cannot_run=cannot_run)
 
 
 def _check_file(path: str, holds: str, lacks: CommitLacks) -> CheckResult:
     """Checks a file of the project, wherever links lead; a folder exists as well."""
-    odd = ""
-    wanted = holds.encode(errors="surrogateescape")
+    what, text = f"File `{_shorten_for_message(path)}`", f"`{_shorten_for_message(holds)}`"
+    wanted, top = holds.encode(errors="surrogateescape"), Path.cwd()
     try:
-        top = Path.cwd()
         target = (top / path).resolve()
         if not target.is_relative_to(top):
             odd = "leads out of the project; write it from the project's top folder on"
-            return CheckResult(1, f"cannot run: File `{_shorten_for_message(path)}` {odd}", cannot_run=True)
+            return CheckResult(1, f"cannot run: {what} {odd}", cannot_run=True)
         if not target.exists():
             odd = "does not exist"
         elif holds and not target.is_file():  # reading a named pipe would hang
             odd = "is not a file"
         elif holds and wanted not in target.read_bytes():
-            odd = f"does not contain `{_shorten_for_message(holds)}`"
+            odd = f"does not contain {text}"
         else:
             odd = lacks(target, wanted)
     except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle, before Python 3.13
         odd = f"cannot be read: {error}"
-    as_wanted = f"contains `{_shorten_for_message(holds)}`" if holds else "exists"
-    return CheckResult(1 if odd else 0, f"File `{_shorten_for_message(path)}` {odd or as_wanted}")
+    return CheckResult(1 if odd else 0, f"{what} {odd or (f'contains {text}' if holds else 'exists')}")
 
 
 def _shorten_for_message(text: str) -> str:

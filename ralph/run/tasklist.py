@@ -36,16 +36,10 @@ def validate_list(text: bytes, name: str, settings: Settings) -> Sequence[Task]:
     return listed
 
 
-def stop_where_stuck(listed: Sequence[Task], alone: str | None = None) -> Stop | None:
-    """Returns why no task can be begun though work remains, or why the task `alone` cannot."""
-    why = tasks.why_stuck(listed, alone)
-    return Stop(Reason.STUCK, why) if why else None
-
-
 def nothing_to_begin(listed: Sequence[Task], alone: str | None = None) -> Stop:
     """Returns why no task can be begun: they wait for others, or all are ticked and the plan is still not done."""
     all_ticked = "every task is ticked, and yet done does not hold; untick what is not, or add a task"
-    return stop_where_stuck(listed, alone) or Stop(Reason.STUCK, all_ticked)
+    return Stop(Reason.STUCK, tasks.why_stuck(listed, alone) or all_ticked)
 
 
 def touched_files(state: State, task_id: str) -> Sequence[str]:

@@ -15,10 +15,9 @@ from ralph.plan.tasks import Note, Task, edits
 from ralph.plan.tasks.mending import restore_own_sections
 from ralph.run import acceptance, evidence, tasklist
 from ralph.run.acceptance import Check, CheckResult
-from ralph.run.claims import check_done, run_verify
 from ralph.run.context import Run
-from ralph.run.controllers import Controller
-from ralph.run.judge import Iteration
+from ralph.run.evidence import check_done, run_verify
+from ralph.run.judge import Controller, Iteration
 from ralph.run.stop_rules import Reason, Stop
 from ralph.strict.final_words import Finding, commit_message, read_final_words, requested_mode
 from ralph.strict.guard import Guard
@@ -38,7 +37,7 @@ class StrictController(Controller):
 
     def __init__(self, run: Run, guard: Guard) -> None:
         self._run = run
-        self._guard = self.guard = guard
+        self._guard, self.around_turn = guard, guard.around_turn
         self._file = run.file
         self._roles = roles_of(run.start)
         self._role = ""
@@ -95,7 +94,7 @@ class StrictController(Controller):
         if runs_programs:  # an agent may have written them
             self._edit_list(lambda text: text)
             self._guard.remember_tree()
-        found = evidence.run_checks_before(run, checks, self._lacked_by_commit)
+        found = evidence.run_checks(run, checks, self._lacked_by_commit)
         if runs_programs:
             self._guard.undo_changes_by_checks("before a task is begun")
         if found is None:
