@@ -7,7 +7,7 @@ from ralph import files
 from ralph.errors import RalphError
 from ralph.plan import tasks
 from ralph.plan.prompt import Value
-from ralph.run import tasklist
+from ralph.run import acceptance
 from ralph.run.notices import prompt_memory
 from ralph.run.prepared import PreparedStart
 from ralph.store import journal
@@ -26,12 +26,14 @@ def show_dry_run(start: PreparedStart, state: State) -> int:
     }
     if start.is_strict_build:
         path = start.progress_path
-        listed = tasklist.validate_list(start.with_imported_tasks(files.read_or_empty(path)), path.name, start.settings)
+        listed = acceptance.validate_list(
+            start.with_imported_tasks(files.read_or_empty(path)), path.name, start.settings
+        )
         if (task := tasks.select_next(listed)) is None:
-            raise RalphError(f"there is no prompt to show: {tasklist.nothing_to_begin(listed).why}", 4)
+            raise RalphError(f"there is no prompt to show: {acceptance.nothing_to_begin(listed).why}", 4)
         if roles := roles_of(start):
             start = start.in_mode(roles.role_of_task(task), as_role=True)
-        values |= tasklist.prompt_values(task, tasklist.new_session_token(), state) | {
+        values |= acceptance.prompt_values(task, acceptance.new_session_token(), state) | {
             "MEMORY": prompt_memory(state, task=task.id)
         }
     first, *_ = start.agents

@@ -28,7 +28,7 @@ from ralph.parallel.task_attempt import TaskAttempt, result_of_future, turn_of_a
 from ralph.plan import progress, prompt, tasks
 from ralph.plan.progress import encode_text
 from ralph.plan.tasks import Task, edits
-from ralph.run import evidence, notices, tasklist
+from ralph.run import acceptance, evidence, notices
 from ralph.run.context import CurrentIteration, Run, merge_window
 from ralph.run.evidence import check_done
 from ralph.run.judge import Controller, Iteration, TurnFindings
@@ -163,7 +163,7 @@ class ParallelController(Controller):
         """Begins as many tasks as may be tried at once. Returns a Stop if none is in progress and none can begin."""
         run = self._run
         try:
-            tasklist.validate_list(self._file.text, self._file.path.name, self._settings)
+            acceptance.validate_list(self._file.text, self._file.path.name, self._settings)
         except RalphError as error:  # the user may be in the middle of an edit
             if not self.is_busy:
                 raise
@@ -183,7 +183,7 @@ class ParallelController(Controller):
         alone, listed = self._settings.task, tasks.read_tasks(self._file.text)
         if (task := tasks.find_task(listed, alone or "")) and task.done:
             return Stop(Reason.ONCE)
-        return self._stop or tasklist.nothing_to_begin(listed, alone)
+        return self._stop or acceptance.nothing_to_begin(listed, alone)
 
     def _begin_tasks(self) -> None:
         """Begins the tasks that can begin now."""

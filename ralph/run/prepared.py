@@ -106,10 +106,10 @@ class PreparedStart:
 
     def why_stuck(self, text: bytes) -> Stop | None:
         """Returns why no task of this progress file can begin. Raises RalphError with all that is wrong with it."""
-        from ralph.plan import tasks  # noqa: PLC0415 - 40 ms that only --strict pays
-        from ralph.run import tasklist  # noqa: PLC0415 - same
+        from ralph.plan.tasks import why_stuck  # noqa: PLC0415 - 40 ms that only --strict pays
+        from ralph.run.acceptance import validate_list  # noqa: PLC0415 - same
 
-        why = tasks.why_stuck(tasklist.validate_list(text, self.progress_path.name, self.settings))
+        why = why_stuck(validate_list(text, self.progress_path.name, self.settings))
         return Stop(Reason.STUCK, why) if why else None
 
     def is_verified_stale(self, now: Progress) -> bool:
