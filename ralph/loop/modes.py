@@ -16,7 +16,7 @@ from ralph.words import join_names, plural
 
 def start_controller(run: Run) -> None:
     """Sets up a mode: makes the controller that it needs, in place of the one before."""
-    if run.start.asked.mode == "all" and not _is_mode_from_progress_file(run):
+    if run.start.asked.mode == "all":
         run.live.file_mode = run.file.edit(progress.with_mode, run.mode).mode
     stop_controller(run)
     run.live.controller = run.make_controller(run)
@@ -40,7 +40,6 @@ def switch_to_file_mode(run: Run) -> None:
     except RalphError as error:
         run.console.complain(f"Mode: {now.mode} is ignored: {error.message}")
         return
-    run.live.is_switched = True
     notices.record_mode_results(run.state, before, run.mode)
     run.write_journal("mode", success=True, message=f"{before} -> {run.mode}")
     start_controller(run)
@@ -67,7 +66,8 @@ def advance_mode(run: Run, stop: Stop) -> bool:
     if stop.reason is not Reason.DONE or run.start.asked.mode != "all" or not mode:
         return False
     rounds = f"{run.file.last.round + 1}/{run.settings.max_rounds}"
-    run.file.edit(lambda text: progress.with_mode(progress.with_status(text, "IN_PROGRESS"), mode, rounds))
+    run.file.edit(progress.with_status, "IN_PROGRESS")
+    run.file.edit(progress.with_mode, mode, rounds)
     run.start.in_mode(mode).load_prompt()  # ends the run here if the template is missing or wrong
     return True
 
@@ -84,7 +84,7 @@ def end_one_iteration_mode(run: Run, iteration: Iteration) -> Iteration:
     after, missing, stop, settings = iteration.after, iteration.missing, iteration.ended, run.settings
     ended_well = iteration.turn.outcome is Outcome.OK
     judges = "done" in settings.then
-    goes_on = run.start.asked.mode == "all" or run.live.is_switched
+    goes_on = run.start.asked.mode == "all" or len(run.modes) > 1  # it has switched to this one
     says_done = after.done and not iteration.before.done
     if says_done or (ended_well and after.blocked is None):
         if after.done and not judges:
@@ -128,7 +128,8 @@ def _follow_validation(run: Run, *, goes_on: bool) -> Stop | None:
     rounds, most = max(run.file.last.round, 1), run.settings.max_rounds
     left = "; ".join(why_not_done(run.file.last))
     if not left:
-        run.file.edit(lambda text: progress.with_mode(progress.with_status(text, "RALPH_DONE"), "build", ""))
+        run.file.edit(progress.with_mode, "build", "")
+        run.file.edit(progress.with_status, "RALPH_DONE")
         evidence.check_done_and_count(run)
         if run.file.last.done:
             return Stop(Reason.DONE)
@@ -140,16 +141,11 @@ def _follow_validation(run: Run, *, goes_on: bool) -> Stop | None:
 
 
 def _advance_file_mode(run: Run, rounds: str | None = None) -> bool:
-    """Writes the mode that follows into the progress file, if the file names the one in force; returns whether."""
-    is_named = _is_mode_from_progress_file(run)
+    """Writes the mode that follows into the progress file, if the file names the one in force too."""
+    is_named = run.mode == (run.live.file_mode or "build")
     if is_named:
         run.file.edit(progress.with_mode, run.settings.next_mode or "build", rounds)
     return is_named
-
-
-def _is_mode_from_progress_file(run: Run) -> bool:
-    """Whether the progress file names the mode in force, and not only the command line."""
-    return run.mode == (run.live.file_mode or "build")
 
 
 def _announce_green_checks(run: Run) -> bool:

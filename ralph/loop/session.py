@@ -93,8 +93,7 @@ def _open_run(start: PreparedStart, file: ProgressFile, state: State, held_lock:
     console = Console(Screen(quiet=asked.quiet, verbose=asked.verbose, spinner=not asked.no_spinner), pace)
     file.say = console.complain
     monitor = "" if start.rehearsal else settings.heartbeat_url or ""
-    values = {**sources.channel_values(), "RALPH_HEARTBEAT_URL": monitor}
-    configured = [] if is_attempt else channels.configured_channels(values)
+    values = {} if is_attempt else {**sources.channel_values(), "RALPH_HEARTBEAT_URL": monitor}
     temporary = tempfile.mkdtemp(prefix="ralph-")
     signals.install_handlers(lambda: console.screen.say(_NO_SUSPENSION))
     top = Path.cwd()
@@ -119,7 +118,9 @@ def _open_run(start: PreparedStart, file: ProgressFile, state: State, held_lock:
         top=top,
         console=console,
         view=View(console.screen.say_for_agent, whole=console.screen.verbose),
-        outbox=channels.Outbox(configured, values, lambda line: console.complain(line, once=line)),
+        outbox=channels.Outbox(
+            channels.configured_channels(values), values, lambda line: console.complain(line, once=line)
+        ),
         changes=Changes(top, start.own_files),
         git_settings=git_settings,
         history=None if start.rehearsal or is_attempt or not settings.history else settings.history.resolve(),

@@ -61,8 +61,6 @@ class LiveState:
     iteration: CurrentIteration = CurrentIteration()  # noqa: RUF009 - immutable
     file_mode: str
     """The mode that the progress file named when ralph last read it; empty if it named none."""
-    is_switched: bool = False
-    """Whether the mode is another than the run began with."""
     validations: tuple[int, int, int] | None = None
     """How often validate has run during build, and how many tasks and headings were done the last time."""
 
@@ -77,7 +75,7 @@ class Run:
     """What has happened in the run so far."""
     put_back: Counter[str] = field(default_factory=Counter)
     """What was put back in this iteration; a count of 0 means a file of that name."""
-    last_lines: deque[str] = field(default_factory=lambda: deque(maxlen=10))
+    last_lines: deque[str] = field(default_factory=lambda: deque(maxlen=6))
     """What the last iterations came to, and what was put back in them, for the last notice."""
     modes: dict[tuple[str, bool], PreparedStart]
     """The modes entered so far, by name and whether it is a role, so that each template is read once."""
@@ -145,6 +143,7 @@ class Run:
         return CommandRunner(
             console=self.console,
             supervised=self.run_supervised,
+            remove_locks=self.remove_orphaned_locks,
             env=self.env,
             settings=self.settings,
             new_record=lambda: self.state.new_record(self.id, self.current.number),
@@ -189,20 +188,23 @@ class Run:
         return Stop(Reason.TAMPERED, why) if why else None
 
     def run_supervised(self, what: str, job: Command, on_output: OnOutput, should_end: ShouldEnd) -> Ended:
-        """Runs a program, called `what`, that is an agent, or that one may have written; see `Supervisor.run`.
+        """Runs a program that is an agent, or that one may have written; see `Supervisor.run`.
 
-        Then removes git's locks without an owner, and reports them and what the program left running.
+        Reports the processes that it left running, and calls it `what`.
         """
         try:
             ended = self.supervisor.run(job, on_output, should_end, self.pace.awake_s)
         finally:
             self.changes.disturbed = True
             self.git_settings.compare()
-            for lock in () if self.git_settings.serious else self.changes.remove_orphaned_locks():
-                self.console.complain(f"removed {lock}, left behind by {what}")
         for command in ended.left_over:
             self.console.complain(f"ended what {what} left running: {command}")
         return ended
+
+    def remove_orphaned_locks(self, of: str) -> None:
+        """Removes git locks whose owner is gone, and reports them."""
+        for lock in self.changes.remove_orphaned_locks():
+            self.console.complain(f"removed {lock}, left behind by {of}")
 
     def read_progress(self) -> Progress:
         """Reads the progress file, which is put back first if it is gone, and prints warnings about it."""

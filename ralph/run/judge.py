@@ -170,7 +170,6 @@ _ENDS = {
     Outcome.TROUBLE: Reason.TROUBLE,
 }
 """Outcomes after which another iteration would only cost; the last two once ralph no longer waits."""
-_ENDS_ONCE = {Outcome.OUT_OF_BUDGET: Reason.LIMIT, Outcome.OUT_OF_TIME: Reason.LIMIT}
 
 
 def _why_run_ends(iteration: Iteration, settings: Settings) -> Stop | None:
@@ -182,7 +181,8 @@ def _why_run_ends(iteration: Iteration, settings: Settings) -> Stop | None:
             return Stop(Reason.ONCE_FAILED, f"it may change nothing but the progress file, and changed {changed}")
         if turn.outcome is Outcome.OK:
             return Stop(Reason.ONCE) if blocked is None else Stop(Reason.BLOCKED, blocked)
-        reason = reason or _ENDS_ONCE.get(turn.outcome, Reason.ONCE_FAILED)
+        is_limited = turn.outcome in (Outcome.OUT_OF_BUDGET, Outcome.OUT_OF_TIME)
+        reason = reason or (Reason.LIMIT if is_limited else Reason.ONCE_FAILED)
     if reason:
         return Stop(reason, turn.why + (f"; until {format_moment(turn.resets_at, 0)}" if turn.resets_at else ""))
     if iteration.findings.tampered and settings.on_tamper == "abort":

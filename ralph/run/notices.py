@@ -160,9 +160,8 @@ def status_line(run: Run, edge: int) -> str:
         f"{format_duration(run.elapsed_s())} · ",
         cost and f"{cost} · ",
     ]
-    while (shown := "".join(figures)) and display_width(shown + clock) + min(
-        _DOING_COLUMNS, display_width(doing)
-    ) > edge:
+    least = min(_DOING_COLUMNS, display_width(doing))
+    while (shown := "".join(figures)) and display_width(shown + clock) + least > edge:
         figures.pop()
     line = clip(shown + clip(doing, edge - display_width(shown + clock)) + clock, edge)
     return "\n".join([*run.controller.activity, line])
@@ -181,10 +180,8 @@ def prompt_memory(state: State, *, task: str = "", so_far: str = "") -> str:
     lines = ["The last iterations, the newest last:"]
     for row in rows:
         wrong = one_line(row.message, REASON_LENGTH) or "\n"
-        summary = (
-            row.summary if row.success else f"{row.summary.partition(wrong)[0].rstrip(' :·')} · it did not succeed"
-        )
-        lines.append(f"- {row.mode_and_round} · {summary}")
+        begins = row.summary.partition(wrong)[0].rstrip(" :·")
+        lines.append(f"- {row.mode_and_round} · {row.summary if row.success else f'{begins} · it did not succeed'}")
         is_told = bool(task) and row.message.startswith(f"{task}, ")
         words = dict.fromkeys(filter(None, ("" if is_told else row.message, row.said)))
         lines += [f"  {one_line(message, _WORDS)}" for message in words]
