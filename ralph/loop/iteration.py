@@ -287,8 +287,8 @@ def _wait_for_limit_or_trouble(run: Run, turn: Turn) -> Stop | None:
     until = now + pause_after_turn_s(turn, repeats=tally.repeats - 1, now=now)
     free, names = [], [one.name for one in run.start.agents]
     if turn.outcome is Outcome.LIMIT:
-        run.limits.update(dict.fromkeys(names if run.controller.is_parallel else [current.agent], until))
-        until = min(run.limits.get(name, until) for name in names)
+        run.limited_until.update(dict.fromkeys(names if run.controller.is_parallel else [current.agent], until))
+        until = min(run.limited_until.get(name, until) for name in names)
         free = run.free_agents()
     moment, seconds = format_moment(until, now), until - now
     what = f"waiting until {moment} ({format_duration(seconds)})"

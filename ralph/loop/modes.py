@@ -101,7 +101,7 @@ def end_one_iteration_mode(run: Run, iteration: Iteration) -> Iteration:
     if not stop:
         return iteration
     if stop.reason is Reason.ONCE:
-        return replace(iteration, ended=_end_well(run, judges=judges, goes_on=goes_on))
+        return replace(iteration, ended=_choose_what_follows(run, judges=judges, goes_on=goes_on))
     if stop.reason is Reason.ONCE_FAILED and goes_on and not ended_well:
         return replace(iteration, ended=None, failed=stop.why)  # it is repeated, up to max-failures
     if stop.reason is Reason.BLOCKED and not judges:
@@ -109,7 +109,7 @@ def end_one_iteration_mode(run: Run, iteration: Iteration) -> Iteration:
     return iteration
 
 
-def _end_well(run: Run, *, judges: bool, goes_on: bool) -> Stop | None:
+def _choose_what_follows(run: Run, *, judges: bool, goes_on: bool) -> Stop | None:
     """Sets what follows a mode of one iteration that ended well; returns why the run ends with it."""
     if run.settings.strict:
         try:

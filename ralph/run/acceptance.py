@@ -56,8 +56,6 @@ class CheckResult(NamedTuple):
     output: str = ""
     """The end of what it printed."""
     took_s: float = 0.0
-    record: str = ""
-    """The name of the file with the whole output."""
     cannot_run: bool = False
     """It says nothing about the task: the program does not exist, or no server answers."""
 

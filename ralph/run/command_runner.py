@@ -101,5 +101,4 @@ class CommandRunner(NamedTuple):
             what=cut or how,
             output=read_or_empty(job.output, _TAIL_BYTES).decode(errors="replace"),
             took_s=time.monotonic() - began,
-            record=job.output.name,
         )

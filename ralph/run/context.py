@@ -91,7 +91,7 @@ class Run:
     view: View
     """Shows the user what the agent prints."""
     outbox: Outbox
-    limits: dict[str, float] = field(default_factory=dict)
+    limited_until: dict[str, float] = field(default_factory=dict)
     """When the usage limit of an agent ends, by its name, in seconds since 1970."""
     changes: Changes
     git_settings: GitConfigWatch
@@ -163,7 +163,7 @@ class Run:
 
     def free_agents(self) -> list[Agent]:
         """Returns the agents of the mode that are not at their usage limit; the first of them works next."""
-        return [one for one in self.start.agents if self.limits.get(one.name, 0.0) <= self.pace.now()]
+        return [one for one in self.start.agents if self.limited_until.get(one.name, 0.0) <= self.pace.now()]
 
     def update_iteration(self, **values: Any) -> None:
         """Replaces these values of the current iteration."""
@@ -250,7 +250,7 @@ class Run:
         """Writes one journal line with all that was put back in that iteration."""
         if self.put_back:
             message = ", ".join(plural(count, what) if count else what for what, count in self.put_back.items())
-            self.write_journal("tamper", success=False, message=message, iteration=iteration)
+            self.write_journal("tamper", message=message, iteration=iteration)
             self.last_lines.append(f"put back in #{iteration}: {message}")
             self.put_back.clear()
 

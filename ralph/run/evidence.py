@@ -198,9 +198,7 @@ def run_verify(run: Run) -> CheckResult | None:
         "verify",
         success=not verified.failed,
         message=verified.why,
-        command=command,
         duration_s=round(verified.took_s, 3),
-        output=verified.record,
     )
     for line in verified.why.split("\n")[1:]:
         run.screen.say_for_agent(f"  {line}")

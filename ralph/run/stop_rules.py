@@ -19,13 +19,13 @@ _NOTHING_MOVED = "no task ticked or added, no file but the progress file"
 _FIX_AND_RERUN = "fix it, then run ralph again (from cron, first delete RALPH_BLOCKED in {})"
 
 
-class _End(NamedTuple):
+class _RunEnd(NamedTuple):
     code: int
     label: str
     move: str = ""
 
 
-class Reason(_End, Enum):
+class Reason(_RunEnd, Enum):
     """Why a run ends: the exit code, the word for it, and what the user can do to continue."""
 
     DONE = 0, "done"
