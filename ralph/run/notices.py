@@ -179,8 +179,7 @@ def prompt_memory(state: State, *, task: str = "", so_far: str = "") -> str:
         return ""
     lines = ["The last iterations, the newest last:"]
     for row in rows:
-        wrong = one_line(row.message, REASON_LENGTH) or "\n"
-        begins = row.summary.partition(wrong)[0].rstrip(" :·")
+        begins = row.summary.removesuffix(one_line(row.message, REASON_LENGTH)).rstrip(" :·")
         lines.append(f"- {row.mode_and_round} · {row.summary if row.success else f'{begins} · it did not succeed'}")
         is_told = bool(task) and row.message.startswith(f"{task}, ")
         words = dict.fromkeys(filter(None, ("" if is_told else row.message, row.said)))
