@@ -232,9 +232,8 @@ class Run:
         """Returns why to stop, by the file as it was last read and by what has happened, or None."""
         if self.controller.is_busy:  # running agents may finish
             return None
-        if stop := self.stop_if_interrupted() or self.stop_if_git_tampered():
-            return stop
-        return stop_reason(self.file.last, self.tally, self.settings, self.elapsed_s())
+        stop = self.stop_if_interrupted() or self.stop_if_git_tampered()
+        return stop or stop_reason(self.file.last, self.tally, self.settings, self.elapsed_s())
 
     def write_journal(self, event: str, *, message: str, **more: object) -> dict[str, object]:
         """Appends a line to the journal, if it can be written; times in seconds, costs in US dollars."""

@@ -198,6 +198,7 @@ def run_verify(run: Run) -> CheckResult | None:
         "verify",
         success=not verified.failed,
         message=verified.why,
+        command=command,
         duration_s=round(verified.took_s, 3),
     )
     for line in verified.why.split("\n")[1:]:

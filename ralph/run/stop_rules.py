@@ -148,9 +148,7 @@ def _is_done_verified(now: Progress, settings: Settings) -> bool:
 
 def needs_final_check(now: Progress, settings: Settings) -> bool:
     """Whether there is a RALPH_DONE to check before it counts; under --strict, also whether no task is open."""
-    if settings.once or now.blocked is not None:
-        return False
-    if now.done and _is_done_verified(now, settings):
+    if settings.once or now.blocked is not None or (now.done and _is_done_verified(now, settings)):
         return False
     return bool(now.tasks) and (now.done or not now.open) if settings.strict else now.done
 
