@@ -137,7 +137,7 @@ LAST_CHANCE = Settings(max_iterations=1, max_failures=1, max_stalls=1)
         ("", [*HOURS[:16], IDLE, *HOURS], USUAL, f"{PAUSES} {PAUSES} 2: trouble outside"),
         ("", [TROUBLED, FIVE_HOURS, TROUBLED, FINISHES], LAST_CHANCE, "30 17972 30 1: done"),
         ("", [TEN_SECONDS, TEN_SECONDS], USUAL, "12 600 0"),
-        ("", [FIVE_HOURS, IDLE], Settings(once=True), "18002 1: finished"),
+        ("", [FIVE_HOURS, IDLE], Settings(once=True), "18002 1"),
         ("", [COSTS, COSTS, COSTS], Settings(max_cost=1.0), "30 60 0: limit reached"),
         ("", [iteration(turn=OUT_OF_BUDGET)], Settings(max_cost=1.0, max_failures=1), "1: limit reached"),
         ("FAILURES", [WORKS, FAILS, FAILS, IDLE, IDLE], USUAL, "5"),

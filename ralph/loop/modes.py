@@ -81,8 +81,8 @@ def claim_what_is_ticked(run: Run) -> None:
 
 def end_one_iteration_mode(run: Run, iteration: Iteration) -> Iteration:
     """Ends a mode of one iteration: takes back its ticks and its RALPH_DONE, and sets what follows."""
-    after, missing, stop, settings = iteration.after, iteration.missing, iteration.ended, run.settings
-    ended_well = iteration.turn.outcome is Outcome.OK
+    after, missing, outcome, settings = iteration.after, iteration.missing, iteration.turn.outcome, run.settings
+    ended_well = outcome is Outcome.OK
     judges = "done" in settings.then
     goes_on = run.start.asked.mode == "all" or len(run.modes) > 1  # it has switched to this one
     says_done = after.done and not iteration.before.done
@@ -98,19 +98,28 @@ def end_one_iteration_mode(run: Run, iteration: Iteration) -> Iteration:
         iteration = replace(iteration, missing=())
     if settings.strict:
         undo_ticks(run, run.mode, run.current.text_before)
-    if not stop:
+    stop = Stop(Reason.ONCE_FAILED, iteration.turn.why)
+    if iteration.changed and outcome in (Outcome.OK, Outcome.LIMIT, Outcome.TROUBLE):
+        changed = join_names(iteration.changed, 10)
+        stop = Stop(Reason.ONCE_FAILED, f"it may change nothing but the progress file, and changed {changed}")
+    elif iteration.ended or iteration.is_repeated:
         return iteration
-    if stop.reason is Reason.ONCE:
+    elif ended_well:
         return replace(iteration, ended=_choose_what_follows(run, judges=judges, goes_on=goes_on))
-    if stop.reason is Reason.ONCE_FAILED and goes_on and not ended_well:
-        return replace(iteration, ended=None, failed=stop.why)  # it is repeated, up to max-failures
-    if stop.reason is Reason.BLOCKED and not judges:
-        _advance_file_mode(run)
-    return iteration
+    elif outcome in (Outcome.OUT_OF_BUDGET, Outcome.OUT_OF_TIME):
+        return replace(iteration, ended=stop._replace(reason=Reason.LIMIT))
+    if goes_on and not ended_well:
+        return replace(iteration, ended=None, is_repeated=False, failed=stop.why)  # it is retried, up to max-failures
+    return replace(iteration, ended=stop, is_repeated=False)
 
 
 def _choose_what_follows(run: Run, *, judges: bool, goes_on: bool) -> Stop | None:
     """Sets what follows a mode of one iteration that ended well; returns why the run ends with it."""
+    blocked = run.file.last.blocked
+    if blocked is not None:
+        if not judges:
+            _advance_file_mode(run)
+        return Stop(Reason.BLOCKED, blocked)
     if run.settings.strict:
         try:
             run.start.why_stuck(run.file.text)

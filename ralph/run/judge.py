@@ -132,8 +132,6 @@ def judge_iteration(iteration: Iteration, tally: Tally, settings: Settings) -> I
     is_repeated = turn.outcome is Outcome.LIMIT and (settings.wait or turn.another_is_free)
     if turn.outcome is Outcome.TROUBLE:
         is_repeated = moved or tally.waits_for is not turn.outcome or tally.repeats < _TROUBLE_PAUSES
-    if settings.once and iteration.changed:
-        is_repeated = False
     iteration = replace(iteration, missing=vanished_tasks(iteration.before, after), moved=moved)
     return replace(
         iteration,
@@ -173,18 +171,9 @@ _ENDS = {
 
 
 def _why_run_ends(iteration: Iteration, settings: Settings) -> Stop | None:
-    turn, blocked = iteration.turn, iteration.after.blocked
-    reason = _ENDS.get(turn.outcome)
-    if settings.once:
-        if iteration.changed and turn.outcome in (Outcome.OK, Outcome.LIMIT, Outcome.TROUBLE):
-            changed = join_names(iteration.changed, 10)
-            return Stop(Reason.ONCE_FAILED, f"it may change nothing but the progress file, and changed {changed}")
-        if turn.outcome is Outcome.OK:
-            return Stop(Reason.ONCE) if blocked is None else Stop(Reason.BLOCKED, blocked)
-        is_limited = turn.outcome in (Outcome.OUT_OF_BUDGET, Outcome.OUT_OF_TIME)
-        reason = reason or (Reason.LIMIT if is_limited else Reason.ONCE_FAILED)
-    if reason:
-        return Stop(reason, turn.why + (f"; until {format_moment(turn.resets_at, 0)}" if turn.resets_at else ""))
+    turn = iteration.turn
+    if reason := _ENDS.get(turn.outcome):
+        return Stop(reason, f"{turn.why}{f'; until {format_moment(turn.resets_at, 0)}' if turn.resets_at else ''}")
     if iteration.findings.tampered and settings.on_tamper == "abort":
         return Stop(Reason.TAMPERED, f"{'; '.join(iteration.findings.tampered)} (undone)")
     return None
