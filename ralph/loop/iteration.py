@@ -22,7 +22,7 @@ from ralph.run import notices
 from ralph.run.context import Run
 from ralph.run.evidence import refuse_done
 from ralph.run.judge import AroundTurn, Controller, Iteration, add_to_tally, pause_after_turn_s, quote_tasks
-from ralph.run.stop_rules import Reason, Stop, budget_usd, needs_final_check
+from ralph.run.stop_rules import Reason, Stop, needs_final_check, remaining_usd
 from ralph.store import journal
 from ralph.words import format_duration, format_moment, join_names, one_line, shorten
 
@@ -160,7 +160,7 @@ def _run_agent(run: Run, agent: Agent, prompt: str, messages: NewMessages) -> Tu
         stream.ended_by_ralph = cut is not None
         return stream.ended_by_ralph
 
-    budget = budget_usd(run.file.last, run.tally, settings)
+    budget = remaining_usd(run.file.last, run.tally, settings, settings.max_iteration_cost)
     given = transcript.with_suffix(".prompt.md")
     argv = agent.command_line(settings, prompt, file=str(given), budget_usd=budget, mcp=run.start.tools_server)
     job = Command(argv, run.env, output=transcript, prompt=Path(os.devnull) if agent.prompt else given)

@@ -189,12 +189,10 @@ def _usd_limits(now: Progress, tally: Tally, settings: Settings) -> Iterator[tup
         yield "max-total-cost", "the plan", settings.max_total_cost, now.spent_usd
 
 
-def remaining_usd(now: Progress, tally: Tally, settings: Settings) -> float | None:
-    """Returns what is left of the budgets of this run and of the plan, in US dollars; None without a limit."""
-    return min((most - spent for _, _, most, spent in _usd_limits(now, tally, settings)), default=None)
+def remaining_usd(now: Progress, tally: Tally, settings: Settings, *bounds: float | None) -> float | None:
+    """Returns what is left of the budgets of this run and of the plan, in US dollars, and at most each of these bounds.
 
-
-def budget_usd(now: Progress, tally: Tally, settings: Settings) -> float | None:
-    """Returns what the next iteration may cost: the smallest of all remaining budgets."""
-    bounds = (remaining_usd(now, tally, settings), settings.max_iteration_cost)
-    return min((bound for bound in bounds if bound is not None), default=None)
+    None without a limit.
+    """
+    left = [most - spent for _, _, most, spent in _usd_limits(now, tally, settings)]
+    return min([*left, *(bound for bound in bounds if bound is not None)], default=None)
