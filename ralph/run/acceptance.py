@@ -19,10 +19,12 @@ from ralph.run.stop_rules import Reason, Stop
 from ralph.settings.table import Settings
 from ralph.store.notes import UncommittedFiles
 from ralph.store.state import State
-from ralph.words import join_names, shorten
+from ralph.words import join_names, one_line
 
 _LINES = 10
 """Lines of a command's output that the user and the next attempt get."""
+_SHOWN = 150
+"""Characters of a check that a message quotes, which leaves room for what was found."""
 _ANSWER_S = 10.0
 """Seconds in which a server has to answer; a signal to stop waits for them, too."""
 _PATTERNS = (
@@ -138,20 +140,20 @@ def evaluate_check(
     """
     fields = check.fields
     if not fields:
-        return CheckResult(0, f"not machine-checked, nobody looked: {_shorten_for_message(check.text)}")
+        return CheckResult(0, f"not machine-checked, nobody looked: {one_line(check.text, _SHOWN)}")
     if "path" in fields:
         return _check_file(fields["path"], fields.get("holds", ""), lacks)
     if "command" in fields:
         if (ended := run(fields["command"])) is None:
             return None
         code, output = ended.code, ended.output
-        what = f"Run `{_shorten_for_message(fields['command'])}` {ended.what}"
+        what = f"Run `{one_line(fields['command'], _SHOWN)}` {ended.what}"
         cannot_run, should = code in (126, 127), "exited with"  # the shell found no such program
     else:
         method, url = fields["method"].upper(), base_url.rstrip("/") + fields["url"]
         code, output = http.send_request(method, url, timeout_s=_ANSWER_S)  # with no secret of ours
         came = f"returned {code}" if code else f"got no answer of {hide_addresses(base_url)}"
-        what = f"{method} {_shorten_for_message(fields['url'])} {came}"
+        what = f"{method} {one_line(fields['url'], _SHOWN)} {came}"
         cannot_run, should = not code, "returned"
     wanted = int(fields["wanted"])
     if code == wanted:
@@ -162,7 +164,7 @@ def evaluate_check(
 
 def _check_file(path: str, holds: str, lacks: CommitLacks) -> CheckResult:
     """Checks a file of the project, wherever links lead; a folder exists as well."""
-    what, text = f"File `{_shorten_for_message(path)}`", f"`{_shorten_for_message(holds)}`"
+    what, text = f"File `{one_line(path, _SHOWN)}`", f"`{one_line(holds, _SHOWN)}`"
     wanted, top = holds.encode(errors="surrogateescape"), Path.cwd()
     try:
         target = (top / path).resolve()
@@ -180,11 +182,6 @@ def _check_file(path: str, holds: str, lacks: CommitLacks) -> CheckResult:
     except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle, before Python 3.13
         odd = f"cannot be read: {error}"
     return CheckResult(1 if odd else 0, f"{what} {odd or (f'contains {text}' if holds else 'exists')}")
-
-
-def _shorten_for_message(text: str) -> str:
-    """The text on one line, short enough to leave room for what was found."""
-    return shorten(" ".join(text.split()), 150)
 
 
 def new_session_token() -> str:
