@@ -68,8 +68,8 @@ def run_agent_once(run: Run) -> Iteration:
     after = run.read_progress()
     if lost := messages.find_lost(file.text):
         file.edit(progress.with_section_lines, "Messages", lost)
-        words = join_names([*map(os.fsdecode, lost)])
-        run.console.complain(f"put back under ## Messages what the agent's copy wrote over: {words}")
+        what = "put back under ## Messages what the agent's copy wrote over"
+        run.console.complain(f"{what}: {join_names([*map(os.fsdecode, lost)])}")
     if after.verified:  # only ralph may write that line, even if nothing is verified
         file.edit(progress.without_lines, "Verified")
     if before.round and after.rounds != before.rounds:  # only ralph counts the rounds
@@ -190,8 +190,8 @@ def record_iteration(run: Run, iteration: Iteration) -> None:
     run.write_down_put_back(run.current.number)
     if iteration.missing and not iteration.refused:
         kept = run.state.keep_copy(file.path.name, run.current.text_before)
-        gone = quote_tasks(iteration.missing)
-        run.console.complain(f"gone from the list without being ticked: {gone}; the file before that is {kept}")
+        what = f"gone from the list without being ticked: {quote_tasks(iteration.missing)}"
+        run.console.complain(f"{what}; the file before that is {kept}")
     if settings.once and turn.outcome is Outcome.OK and not iteration.after.tasks:
         run.console.complain(f"there is no task in {file.path.name}; see what the agent wrote there")
     if (iteration.failed or turn.outcome is Outcome.HOPELESS) and not run.start.rehearsal:
@@ -295,8 +295,8 @@ def _wait_for_limit_or_trouble(run: Run, turn: Turn) -> Stop | None:
     if free:
         what = f"{free[0].name} works while {current.agent} is at its limit, until {moment}"
     elif seconds >= run.remaining_s():
-        most_s = run.settings.max_time or 0.0
-        return Stop(Reason.LIMIT, f"max-time is {format_duration(most_s)}, sooner over than {what}: {turn.why}")
+        most = f"max-time is {format_duration(run.settings.max_time or 0.0)}"
+        return Stop(Reason.LIMIT, f"{most}, sooner over than {what}: {turn.why}")
     run.screen.say(f"ralph: {what}: {turn.outcome.value}: {turn.why}")
     if turn.outcome is Outcome.LIMIT and (free or tally.repeats == 1):
         why = f"Reason: {shorten(turn.why, 1000)}"

@@ -100,8 +100,8 @@ def end_one_iteration_mode(run: Run, iteration: Iteration) -> Iteration:
         undo_ticks(run, run.mode, run.current.text_before)
     stop = Stop(Reason.ONCE_FAILED, iteration.turn.why)
     if iteration.changed and outcome in (Outcome.OK, Outcome.LIMIT, Outcome.TROUBLE):
-        changed = join_names(iteration.changed, 10)
-        stop = Stop(Reason.ONCE_FAILED, f"it may change nothing but the progress file, and changed {changed}")
+        why = f"it may change nothing but the progress file, and changed {join_names(iteration.changed, 10)}"
+        stop = Stop(Reason.ONCE_FAILED, why)
     elif iteration.ended or iteration.is_repeated:
         return iteration
     elif ended_well:

@@ -157,8 +157,8 @@ def _prepare_session(run: Run, held_lock: Lock, wiring: Wiring) -> None:
     file.read()
     file.check_writable()
     if start.imported and not file.last.tasks and not file.last.done:
-        count = plural(len(start.imported.tasks), "task")
-        run.console.complain(f"{count} taken from {start.imported.place} into the Task List")
+        found = start.imported
+        run.console.complain(f"{plural(len(found.tasks), 'task')} taken from {found.place} into the Task List")
         file.edit(start.with_imported_tasks)
     for text in start.imported_tasks_missing_from(file.text):
         run.console.complain(text.message)

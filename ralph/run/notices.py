@@ -61,8 +61,8 @@ def iteration_heading(run: Run) -> str:
     at_most = f" of {most}" if most else ""
     if run.earlier:
         at_most = f" ({current.number - run.earlier}{at_most} in this run)"
-    task = f" · {current.task}" if current.task else ""
-    return f"{_mode(run)} {run.start.name} · iteration {current.number}{at_most} · {run.file.last.task_counts}{task}"
+    what = f"{_mode(run)} {run.start.name} · iteration {current.number}{at_most}"
+    return f"{what} · {run.file.last.task_counts}{current.task and f' · {current.task}'}"
 
 
 def iteration_summary(run: Run, iteration: Iteration) -> str:

@@ -160,9 +160,8 @@ def _breaker_tripped(tally: Tally, settings: Settings) -> Stop | None:
         if not stop and _reached(count, getattr(settings, limit)):
             stop = Stop(reason, text.format(plural(count, thing), " in a row" * (count > 1), tally.last_failure))
     if tally.red_failures and (stop or tally.red_failures >= _RED_AT_MOST):
-        how = one_line(tally.red_start or "", REASON_LENGTH)
-        why = f"verify was red before the first task ({how}) and no attempt has made it green"
-        stop = Stop(Reason.STALLED, why)
+        why = f"verify was red before the first task ({one_line(tally.red_start or '', REASON_LENGTH)})"
+        stop = Stop(Reason.STALLED, f"{why} and no attempt has made it green")
     return stop
 
 
