@@ -45,9 +45,9 @@ def plural(number: int, what: str) -> str:
     return f"{number} {what}" + ("" if number == 1 else "s")
 
 
-def format_usd(cost: float, *, at_least: bool = False) -> str:
-    """`$0.41`, `≥ $0.41` for a lower bound."""
-    return f"{'≥ ' if at_least else ''}${cost:.2f}"
+def format_usd(cost: float | None, *, at_least: bool = False) -> str:
+    """`$0.41`, `≥ $0.41` for a lower bound; empty for None."""
+    return "" if cost is None else f"{'≥ ' if at_least else ''}${cost:.2f}"
 
 
 def shorten(text: str, most: int, *, end: bool = False) -> str:

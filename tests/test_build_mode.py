@@ -102,7 +102,7 @@ def test_a_claim_with_open_tasks_is_refused_the_next_iteration_can_fix_it_and_th
     project.has_tasks("one", "two", "three")
     agent.story(CLAIM, step(ticks="one", writes_done=True))
     run = project.build("2")
-    assert (run.code, "RALPH_DONE refused: 2 tasks are not ticked" in run.stderr) == (3, True), run.text
+    assert (run.code, "RALPH_DONE refused: 2 tasks not ticked" in run.stderr) == (3, True), run.text
     before, section = project.progress_text.split("## Verification")
     assert ("RALPH_DONE" in before, "\nIN_PROGRESS\n" in before) == (False, True)
     assert ['"two"' in section, '"one"' in section] == [True, False]

@@ -9,7 +9,7 @@ import pytest
 from ralph.agent.turn import Commits, Outcome, Turn
 from ralph.plan.progress import Progress, parse
 from ralph.run.judge import Iteration, add_to_tally, judge_iteration, pause_after_turn_s
-from ralph.run.stop_rules import Tally, stop_reason, tally_after_breaker
+from ralph.run.stop_rules import Tally, stop_reason
 from ralph.settings.table import Settings
 
 USUAL = Settings()
@@ -83,9 +83,9 @@ def test_what_the_file_says_or_what_happened_may_stop_a_run(
 def test_done_is_refused_for_all_that_speaks_against_it_and_finished_tasks_may_be_tidied_away() -> None:
     left = "- [!] a; - [ ] c; - [ ] d; - [ ] e; RALPH_DONE; RALPH_BLOCKED: x"
     assert judge_iteration(iteration("- [x] z; - [ ] a; - [ ] b", left, FAILED), Tally(), USUAL).refused == (
-        '4 tasks are not ticked: "a", "c", "d" and 1 more',
+        '4 tasks not ticked: "a", "c", "d" and 1 more',
         "RALPH_BLOCKED is there, too",
-        '1 task is gone without being ticked, now put back: "b"',
+        '1 task gone without being ticked, now put back: "b"',
         "the iteration that claimed it did not end well: exit 1",
     )
 
@@ -96,7 +96,7 @@ def ends(story: Sequence[Iteration], settings: Settings, now: Tally) -> str:
     elapsed_s = 0.0
     for one in story:
         judged = judge_iteration(one, now, settings)
-        now = add_to_tally(now, judged)
+        add_to_tally(now, judged)
         file = says("") if judged.refused else judged.after
         if stop := judged.ended or stop_reason(file, now, settings, elapsed_s):
             return " ".join([*log, f"{now.iterations}:", stop.reason.label])
@@ -137,7 +137,7 @@ LAST_CHANCE = Settings(max_iterations=1, max_failures=1, max_stalls=1)
         ("", [*HOURS[:16], IDLE, *HOURS], USUAL, f"{PAUSES} {PAUSES} 2: trouble outside"),
         ("", [TROUBLED, FIVE_HOURS, TROUBLED, FINISHES], LAST_CHANCE, "30 17972 30 1: done"),
         ("", [TEN_SECONDS, TEN_SECONDS], USUAL, "12 600 0"),
-        ("", [FIVE_HOURS, IDLE], Settings(once=True), "18002 1: finished"),
+        ("", [FIVE_HOURS, IDLE], Settings(once=True), "18002 1"),
         ("", [COSTS, COSTS, COSTS], Settings(max_cost=1.0), "30 60 0: limit reached"),
         ("", [iteration(turn=OUT_OF_BUDGET)], Settings(max_cost=1.0, max_failures=1), "1: limit reached"),
         ("FAILURES", [WORKS, FAILS, FAILS, IDLE, IDLE], USUAL, "5"),
@@ -150,4 +150,6 @@ LAST_CHANCE = Settings(max_iterations=1, max_failures=1, max_stalls=1)
 def test_how_a_run_ends_also_after_a_block_which_leaves_one_attempt(
     opened: str, story: Sequence[Iteration], settings: Settings, end: str
 ) -> None:
-    assert ends(story, settings, tally_after_breaker(opened, settings)) == end
+    tally = Tally()
+    tally.begin_after_breaker(opened, settings)
+    assert ends(story, settings, tally) == end

@@ -13,7 +13,7 @@ from ralph import cli, files
 from ralph.notify.channels import load_channels
 from ralph.plan import tasks
 from ralph.process.lock import LOCKED
-from ralph.run import tasklist
+from ralph.run import acceptance
 from ralph.run.stop_rules import Reason
 from ralph.settings.table import BY_VARIABLE, Settings
 
@@ -106,7 +106,7 @@ def test_the_sample_of_a_task_list_is_one_that_strict_mode_takes() -> None:
     page = "strict.md"
     (sample,) = re.findall(r"```\n(- \[x\] db-01.*?)```", PAGES[page], re.DOTALL)
     text = f"# Tasks\n\n{sample}".encode()
-    tasklist.validate_list(text, page, Settings(criteria="strict"))
+    acceptance.validate_list(text, page, Settings(criteria="strict"))
     selected = tasks.select_next(tasks.read_tasks(text))
     assert (selected.id if selected else "") == "auth-01", "auth-02 waits for it, whatever its priority"
 

@@ -35,7 +35,7 @@ from tmux import Tmux, lines_only
 
 from ralph.plan.progress import parse
 from ralph.run.context import CurrentIteration
-from ralph.run.controllers import Controller
+from ralph.run.judge import Controller
 from ralph.run.notices import status_line
 from ralph.run.stop_rules import Tally
 from ralph.screen.text import display_width

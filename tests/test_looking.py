@@ -216,7 +216,7 @@ def test_a_night_is_listed_and_what_each_iteration_committed_printed_and_got_is_
     assert lines[3:] == [
         "- build · #2 · 1/1 tasks (+1) · 2 commits +1 -0 · 0s · $0.41",
         "  Done.",
-        "- build · #3 · 1/1 tasks · 0s · $0.01 · it did not succeed",
+        "- build · #3 · 1/1 tasks · 0s · $0.01 · failed · it did not succeed",
         "  The disk is on fire.",
     ]
 
@@ -273,7 +273,7 @@ def test_a_running_iteration_is_followed_to_the_end_of_its_run_or_of_ralph_and_s
     shown = log(project, "1").splitlines()
     assert sorted(shown[1:]) == sorted(live)
     assert {"  ▸ Bash pytest -q", "  a complaint"} < set(shown)
-    assert "RALPH_DONE refused: 1 task is not ticked" in log(project, "2")
+    assert "RALPH_DONE refused: 1 task not ticked" in log(project, "2")
     project.has_tasks("three")
     running = project.start("feature.md", "build", command=paced(interrupt_s=0.1, terminate_s=0.1))
     eventually(lambda: agent.reached("again"))

@@ -67,8 +67,7 @@ def test_code_written_while_planning_is_named_and_a_failure(project: Project, ag
 def test_all_plans_builds_and_validates_until_nothing_is_left(project: Project, agent: Agent) -> None:
     """A red verify sends it back as an open task does."""
     mailbox = Mailbox(project)
-    decides = edits("## Notes\n", "## Notes\n\n- Decision: no database\n")
-    plans, finds = step(SEES, decides, adds="one"), step(SEES, MISSES)
+    plans, finds = step(SEES, adds="one"), step(SEES, MISSES)
     breaks = step(SEES, runs("touch ../red"))
     mends = step(SEES, runs("rm ../red"), file="b.txt", writes_done=True)
     agent.story(plans, BUILDS, finds, BUILDS, breaks, mends, step(SEES, says("All is there.")))
@@ -84,7 +83,7 @@ def test_all_plans_builds_and_validates_until_nothing_is_left(project: Project, 
     assert named(project) == []
     changes = [line["message"] for line in project.journal() if line["event"] == "mode"]
     assert changes == ["plan -> build", *["build -> validate", "validate -> build"] * 2, "build -> validate"]
-    left = "mode: {}\n  changed by then: {}\n  Decision: no database\n"
+    left = "mode: {}\n  changed by then: {}\n"
     ways = left.format("plan -> build", "nothing"), left.format("validate -> build", "nothing")
     assert [[way in prompt for way in ways] for prompt in agent.prompts[1:4:2]] == [[True, False], [False, True]]
     told = [("ralph's notes on recent iterations" in prompt, "no database" in prompt) for prompt in agent.prompts[2::2]]
@@ -103,7 +102,7 @@ def test_every_run_continues_where_the_last_one_stood_and_counts_on(project: Pro
     assert " ".join(project.iterations("mode")) == "plan build validate validate build validate"
     assert project.iterations("round") == [0, 0, 1, 1, 1, 2]
     assert "RALPH_BLOCKED: ralph: done was claimed" not in project.progress_text
-    why = 'max-rounds is 2, and validate still finds something: 1 task is not ticked: "one (not'
+    why = 'max-rounds is 2, and validate still finds something: 1 task not ticked: "one (not'
     assert (why in project.progress_text, named(project)) == (True, [])
     assert (project.ralph(*ALL).code, len(agent.calls)) == (4, 6)
     agent.story(step(), step())
@@ -249,7 +248,7 @@ from ralph.loop.iteration import run_agent_once
 from ralph.loop.session import Wiring, run_session
 from ralph.plan.progress.file import ProgressFile
 from ralph.process import lock
-from ralph.run.controllers import Controller
+from ralph.run.judge import Controller
 from ralph.settings.options import Invocation
 from ralph.store.state import State
 

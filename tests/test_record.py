@@ -47,8 +47,8 @@ def test_the_journal_has_a_line_for_all_that_happened(project: Project, agent: A
         "4 ok True True False @.0004.jsonl",
     ]
     assert "The disk is on fire." in failed["message"]
-    assert "2 tasks are not ticked" in refused["message"]
-    assert refused["summary"].endswith('done refused: 2 tasks are not ticked: "two", "three"')
+    assert "2 tasks not ticked" in refused["message"]
+    assert refused["summary"].endswith('done refused: 2 tasks not ticked: "two", "three"')
     assert ticked["summary"].startswith(f"#1 · 1/3 tasks (+1) · 1 commit +{ticked['added']} ")
     assert 3000 < ticked["waited_s"] < 3700
     assert {line["waited_s"] for line in (limit, failed, refused, verified)} == {0}

@@ -82,7 +82,7 @@ def test_after_deaths_the_next_run_clears_up_and_the_same_command_continues(
 @pytest.mark.parametrize(
     ("ticked", "options", "reason"),
     [
-        pytest.param(["one"], ("--verify", "true"), '1 task is not ticked: "two"', id="since it is wrong"),
+        pytest.param(["one"], ("--verify", "true"), '1 task not ticked: "two"', id="since it is wrong"),
         pytest.param(["one", "two"], (), "ralph was ended before it could check it", id="since nothing can tell"),
         pytest.param(["one", "two"], ("--verify", "test -e made"), "exited with 1", id="since verify fails"),
     ],

@@ -132,7 +132,7 @@ class Stream:
         turn.at_least = bool(self._speaks) and not self.has_result
         if turn.outcome is not Outcome.LIMIT or not now < (turn.resets_at or 0) < now + _RESET_AT_MOST_S:
             turn.resets_at = None
-        turn.left_over, turn.took_s = ended.left_over, took_s
+        turn.took_s = took_s
         return turn
 
     def _take_event(self, event: Event) -> None:

@@ -55,7 +55,6 @@ class Turn:
     """Whether another agent is not at its limit, and can work meanwhile."""
     proposal: Mapping[str, Any] | None = None
     """The agent's last successful call of a `ralph mcp` tool that reports how a task ended, as in the stream."""
-    left_over: tuple[str, ...] = ()
     took_s: float = 0.0
 
 

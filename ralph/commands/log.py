@@ -10,7 +10,6 @@ from ralph.commands import plans
 from ralph.commands.plans import Plan, PlanDetails
 from ralph.errors import RalphError
 from ralph.process.programs import run_in_front
-from ralph.run.memory import prompt_memory
 from ralph.screen.view import View
 from ralph.store import journal
 from ralph.words import format_moment, without_control_codes
@@ -26,6 +25,8 @@ def print_log(  # noqa: PLR0913 - what can be asked for
     if follow:
         _follow(plan, view)
     elif what == "memory":
+        from ralph.run.notices import prompt_memory  # noqa: PLC0415 - 20 ms that nothing else here pays
+
         _print_line(prompt_memory(plan.state) or "nothing yet")
     elif number or what:
         _print_iteration(plans.inspect_plan(plan), number or "last", what, view)

@@ -14,7 +14,7 @@ from ralph.plan import progress, tasks
 from ralph.plan.progress.file import ProgressFile
 from ralph.plan.prompt import Value
 from ralph.process import lock, programs, signals
-from ralph.run import memory, tasklist
+from ralph.run import acceptance, notices
 from ralph.run.prepared import PreparedStart
 from ralph.settings import options, sources
 from ralph.store import journal
@@ -31,12 +31,14 @@ def show_dry_run(start: PreparedStart, state: State) -> None:
     values = _prompt_values(state)
     if start.is_strict_build:
         path = start.progress_path
-        listed = tasklist.validate_list(start.with_imported_tasks(files.read_or_empty(path)), path.name, start.settings)
+        listed = acceptance.validate_list(
+            start.with_imported_tasks(files.read_or_empty(path)), path.name, start.settings
+        )
         if (task := tasks.select_next(listed)) is None:
-            raise RalphError(f"there is no prompt to show: {tasklist.nothing_to_begin(listed).why}", 4)
+            raise RalphError(f"there is no prompt to show: {acceptance.nothing_to_begin(listed).why}", 4)
         if roles := roles_of(start):
             start = start.in_mode(roles.role_of_task(task), as_role=True)
-        values = _prompt_values(state, task.id) | tasklist.prompt_values(task, tasklist.new_session_token(), state)
+        values = _prompt_values(state, task.id) | acceptance.prompt_values(task, acceptance.new_session_token(), state)
     agent = start.agents[0]._replace(rung=int(str(values.get("TRY", 1))) - 1)
     argv = agent.command_line(start.settings, "…", file="…", mcp=start.tools_server)
     text = start.load_prompt().render({**values, "CAN_RUN": agent.can_run(start.settings)})
@@ -47,7 +49,7 @@ def show_dry_run(start: PreparedStart, state: State) -> None:
 def _prompt_values(state: State, task_id: str = "") -> dict[str, Value]:
     """Returns the variables of the next iteration's prompt that no task gives."""
     number = journal.count_iterations(state.journal) + 1
-    return {"ITERATION": number, "MEMORY": memory.prompt_memory(state, task=task_id)}
+    return {"ITERATION": number, "MEMORY": notices.prompt_memory(state, task=task_id)}
 
 
 def talk(start: PreparedStart, state: State) -> options.Invocation | None:

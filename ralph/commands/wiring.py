@@ -1,10 +1,10 @@
 """Chooses the controller and the recovery of a run: the only module that knows plain, strict and parallel work."""
 
-from ralph.loop.plain import PlainController
+from ralph.loop.iteration import PlainController
 from ralph.loop.session import Wiring
 from ralph.process.lock import Lock
 from ralph.run.context import Run
-from ralph.run.controllers import Controller
+from ralph.run.judge import Controller
 from ralph.store.state import State
 
 
@@ -18,7 +18,7 @@ def make_controller(run: Run) -> Controller:
     tree_guard = guard.Guard(run)
     commits = settings.strict and settings.auto_commit
     will_build = start.is_strict_build or start.asked.mode == "all"
-    if commits and will_build and not run.current.transcript:  # not again in the middle of a run
+    if commits and will_build and not run.current.number:  # not again in the middle of a run
         tree_guard.check_can_commit()
     if start.is_strict_build and run.supervisors:
         from ralph.parallel.coordinator import ParallelController  # noqa: PLC0415 - 20 ms that only --jobs pays
@@ -26,7 +26,7 @@ def make_controller(run: Run) -> Controller:
         return ParallelController(run, tree_guard.wait_for_index)
     if start.is_strict_build:
         return controller.StrictController(run, tree_guard)
-    return PlainController(run, tree_guard if settings.only else None)
+    return PlainController(run, tree_guard.around_turn if settings.only else None)
 
 
 def recover(run: Run, held_lock: Lock) -> None:

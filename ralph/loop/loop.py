@@ -5,22 +5,23 @@ so a restart needs no code: the same command continues where the file says.
 """
 
 from ralph.loop.iteration import pause_between, pause_or_wait, record_iteration
-from ralph.loop.modes import advance_mode, is_validation_due, skip_build_if_done, switch_to_file_mode
+from ralph.loop.modes import advance_mode, claim_what_is_ticked, is_validation_due, switch_to_file_mode
 from ralph.plan import progress
-from ralph.run.claims import check_done_and_count, run_first_verify
 from ralph.run.context import Run
-from ralph.run.judge import Iteration, judge_iteration
+from ralph.run.evidence import check_done_and_count, run_first_verify
+from ralph.run.judge import judge_iteration
 from ralph.run.stop_rules import Reason, Stop, needs_final_check
 from ralph.store.notes import AnnouncedConversation, BlockReason
 
 
 def loop(run: Run) -> Stop:
     """Iterates until there is a reason to stop, and returns it."""
+    claim_what_is_ticked(run)
     stop = prepare_next_iteration(run)
-    if not stop and (skip_build_if_done(run) or run.stop_if_interrupted()):
-        stop = prepare_next_iteration(run)
     while not stop:
-        iteration = judge_and_conclude(run, run.controller.run_iteration())
+        iteration = judge_iteration(run.controller.run_iteration(), run.tally, run.settings)
+        if not iteration.findings.blocked:  # else git may lead elsewhere, so it may not run
+            iteration = run.controller.conclude(iteration)
         record_iteration(run, iteration)
         stop = run.controller.wait_for_running_work(iteration.ended or pause_or_wait(run, iteration))
         stop = stop or prepare_next_iteration(run)
@@ -34,7 +35,9 @@ def prepare_next_iteration(run: Run) -> Stop | None:
     """
     if stop := run.stop_if_git_tampered():
         return stop
-    is_due = is_validation_due(run)
+    run.read_progress()
+    every = run.settings.validate_every
+    is_due = every is not None and is_validation_due(run, every)
     if run.file.last.mode != run.live.file_mode:
         switch_to_file_mode(run)
     run.controller.tidy_task_list()
@@ -45,18 +48,10 @@ def prepare_next_iteration(run: Run) -> Stop | None:
         pause_between(run)
         run.read_progress()
     stop = run.stop_reason()
-    if not stop and run_first_verify(run):
+    if not stop and run.settings.verify and run_first_verify(run):
         return prepare_next_iteration(run)
     stop = stop or (None if is_due and run.controller.is_busy else run.controller.choose_next())
     return prepare_next_iteration(run) if stop and advance_mode(run, stop) else stop
-
-
-def judge_and_conclude(run: Run, iteration: Iteration) -> Iteration:
-    """Returns the iteration with its result, which is in the progress file too by then."""
-    iteration = judge_iteration(iteration, run.tally, run.settings)
-    if iteration.findings.blocked:  # git may lead elsewhere, so it may not run; `judge_iteration` stops the run
-        return iteration
-    return run.controller.conclude(iteration)
 
 
 def finish_run(run: Run, stop: Stop) -> Stop:

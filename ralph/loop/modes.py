@@ -2,26 +2,22 @@
 
 from bisect import bisect
 from dataclasses import replace
-from functools import partial
 
 from ralph.agent.turn import Outcome
 from ralph.errors import RalphError
-from ralph.plan import progress, tasks
+from ralph.plan import progress
 from ralph.plan.tasks import edits
-from ralph.run import acceptance, evidence, memory
-from ralph.run.claims import check_done_and_count, run_verify
+from ralph.run import acceptance, evidence, notices
 from ralph.run.context import Run
-from ralph.run.controllers import Controller
-from ralph.run.judge import Iteration, quote_tasks, why_not_done
+from ralph.run.judge import Controller, Iteration, quote_tasks, why_not_done
 from ralph.run.stop_rules import Reason, Stop
 from ralph.words import join_names, plural
 
 
 def start_controller(run: Run) -> None:
     """Sets up a mode: makes the controller that it needs, in place of the one before."""
-    if run.start.asked.mode == "all" and not _is_mode_from_progress_file(run):
-        run.file.edit(progress.with_mode, run.mode)
-        run.live.file_mode = run.mode
+    if run.start.asked.mode == "all":
+        run.live.file_mode = run.file.edit(progress.with_mode, run.mode).mode
     stop_controller(run)
     run.live.controller = run.make_controller(run)
 
@@ -35,31 +31,29 @@ def stop_controller(run: Run) -> None:
 
 def switch_to_file_mode(run: Run) -> None:
     """Switches to the mode that the `Mode:` line of the progress file names now."""
-    before = "build" if run.start.is_role else run.mode
-    mode = run.file.last.mode
-    if run.file.last.done or run.controller.is_busy:
+    before, now = "build" if run.start.is_role else run.mode, run.file.last
+    if now.done or run.controller.is_busy:
         return
-    run.live.file_mode = mode
+    run.live.file_mode = now.mode
     try:
-        run.use_mode(mode or "build")
-        run.live.is_switched = True
+        run.use_mode(now.mode or "build")
     except RalphError as error:
-        run.console.complain(f"Mode: {mode} is ignored: {error.message}")
+        run.console.complain(f"Mode: {now.mode} is ignored: {error.message}")
         return
-    memory.record_mode_results(run.state, before, run.mode, run.file.text)
+    notices.record_mode_results(run.state, before, run.mode)
     run.write_journal("mode", success=True, message=f"{before} -> {run.mode}")
     start_controller(run)
 
 
-def is_validation_due(run: Run) -> bool:
+def is_validation_due(run: Run, every: int) -> bool:
     """Whether enough was ticked for validate to run, at most max-rounds times; if no agent works, writes its name."""
-    now, every, live = run.read_progress(), run.settings.validate_every, run.live
+    now, live = run.file.last, run.live
     starts = [line.start for line, *_ in now.headings]
     listed, still_open = ({bisect(starts, task.line.start) for task in some} for some in (now.tasks, now.open))
     headings = len(listed - still_open)
     looks, ticked, had = live.validations = live.validations or (0, now.ticked, headings)
-    is_enough = every and (now.ticked >= ticked + every or (now.ticked > ticked and headings > had))
-    is_due = bool(is_enough) and bool(now.open) and not now.mode and not now.done and looks < run.settings.max_rounds
+    is_enough = now.ticked >= ticked + every or (now.ticked > ticked and headings > had)
+    is_due = is_enough and bool(now.open) and not now.mode and not now.done and looks < run.settings.max_rounds
     if is_due and (run.mode == "build" or run.start.is_role) and not run.controller.is_busy:
         live.validations = looks + 1, now.ticked, headings
         run.file.edit(progress.with_mode, "validate")
@@ -72,103 +66,110 @@ def advance_mode(run: Run, stop: Stop) -> bool:
     if stop.reason is not Reason.DONE or run.start.asked.mode != "all" or not mode:
         return False
     rounds = f"{run.file.last.round + 1}/{run.settings.max_rounds}"
-    run.file.edit(lambda text: progress.with_mode(progress.with_status(text, "IN_PROGRESS"), mode, rounds))
+    run.file.edit(progress.with_status, "IN_PROGRESS")
+    run.file.edit(progress.with_mode, mode, rounds)
     run.start.in_mode(mode).load_prompt()  # ends the run here if the template is missing or wrong
     return True
 
 
-def skip_build_if_done(run: Run) -> bool:
-    """Under `all`, writes the next mode at once if no task is open and verify passes; returns whether it did."""
-    now = run.file.last
-    begins = run.start.asked.mode == "all" and not run.settings.once and not run.tally.last_failure
-    if not begins or not run.settings.verify or not now.tasks or now.open:
-        return False
-    ended = run_verify(run)
-    return bool(ended and not ended.failed and not run.read_progress().open and advance_mode(run, Stop(Reason.DONE)))
+def claim_what_is_ticked(run: Run) -> None:
+    """Under `all`, claims that the plan is done if no task is open: verify decides, so no agent is paid to say so."""
+    now, settings = run.file.last, run.settings
+    if run.start.asked.mode == "all" and not settings.once and settings.verify and now.tasks and not now.open:
+        run.file.edit(lambda text: text if now.done else progress.with_status(text, "RALPH_DONE"))
 
 
 def end_one_iteration_mode(run: Run, iteration: Iteration) -> Iteration:
     """Ends a mode of one iteration: takes back its ticks and its RALPH_DONE, and sets what follows."""
-    after = iteration.after
-    stop = iteration.ended
-    reason = stop and stop.reason
-    ended_well = iteration.turn.outcome is Outcome.OK
-    judges = "done" in run.settings.then
-    goes_on = run.start.asked.mode == "all" or run.live.is_switched
+    after, missing, outcome, settings = iteration.after, iteration.missing, iteration.turn.outcome, run.settings
+    ended_well = outcome is Outcome.OK
+    judges = "done" in settings.then
+    goes_on = run.start.asked.mode == "all" or len(run.modes) > 1  # it has switched to this one
     says_done = after.done and not iteration.before.done
     if says_done or (ended_well and after.blocked is None):
-        if run.file.last.done and not judges:
+        if after.done and not judges:
             run.console.complain("RALPH_DONE put back to IN_PROGRESS, since work begins now")
-            run.count_put_back({"RALPH_DONE": 0} if says_done else {})
+            run.put_back.update({"RALPH_DONE": 0} if says_done else {})
         run.file.edit(progress.with_status, "IN_PROGRESS")
-    if judges and iteration.missing:
-        run.file.edit(progress.with_tasks_added, [task.line.body for task in iteration.missing])
-        run.console.complain(f"put back what {run.mode} may not take away: {quote_tasks(iteration.missing)}")
-        run.count_put_back({"open task": len(iteration.missing)})
+    if judges and missing:
+        run.file.edit(progress.with_tasks_added, [task.line.body for task in missing])
+        run.console.complain(f"put back what {run.mode} may not take away: {quote_tasks(missing)}")
+        run.put_back["open task"] += len(missing)
         iteration = replace(iteration, missing=())
-    if run.settings.strict and (wrong := _find_list_problems(run)) and reason is Reason.ONCE:
-        return replace(iteration, ended=Stop(Reason.ONCE_FAILED, wrong))
-    if reason is Reason.ONCE and not judges and _announce_green_checks(run) and goes_on:
-        return replace(iteration, ended=None)  # planning is repeated once
-    if stop and reason is Reason.ONCE_FAILED and goes_on and not ended_well:
-        return replace(iteration, ended=None, failed=stop.why)  # it is repeated, up to max-failures
+    if settings.strict:
+        undo_ticks(run, run.mode, run.current.text_before)
+    stop = Stop(Reason.ONCE_FAILED, iteration.turn.why)
+    if iteration.changed and outcome in (Outcome.OK, Outcome.LIMIT, Outcome.TROUBLE):
+        why = f"it may change nothing but the progress file, and changed {join_names(iteration.changed, 10)}"
+        stop = Stop(Reason.ONCE_FAILED, why)
+    elif iteration.ended or iteration.is_repeated:
+        return iteration
+    elif ended_well:
+        return replace(iteration, ended=_choose_what_follows(run, judges=judges, goes_on=goes_on))
+    elif outcome in (Outcome.OUT_OF_BUDGET, Outcome.OUT_OF_TIME):
+        return replace(iteration, ended=stop._replace(reason=Reason.LIMIT))
+    if goes_on and not ended_well:
+        return replace(iteration, ended=None, is_repeated=False, failed=stop.why)  # it is retried, up to max-failures
+    return replace(iteration, ended=stop, is_repeated=False)
+
+
+def _choose_what_follows(run: Run, *, judges: bool, goes_on: bool) -> Stop | None:
+    """Sets what follows a mode of one iteration that ended well; returns why the run ends with it."""
+    blocked = run.file.last.blocked
+    if blocked is not None:
+        if not judges:
+            _advance_file_mode(run)
+        return Stop(Reason.BLOCKED, blocked)
+    if run.settings.strict:
+        try:
+            run.start.why_stuck(run.file.text)
+        except RalphError as error:
+            return Stop(Reason.ONCE_FAILED, error.message)
     if judges:
-        ended = _follow_validation(run, goes_on=goes_on) if reason is Reason.ONCE else stop
-        return replace(iteration, ended=ended)
-    if reason in (Reason.ONCE, Reason.BLOCKED) and _is_mode_from_progress_file(run):
-        run.file.edit(progress.with_mode, run.settings.next_mode or "build")
-    return replace(iteration, ended=None) if reason is Reason.ONCE and goes_on else iteration
+        return _follow_validation(run, goes_on=goes_on)
+    if not (_announce_green_checks(run) and goes_on):  # else planning is repeated once
+        _advance_file_mode(run)
+    return None if goes_on else Stop(Reason.ONCE)
 
 
 def _follow_validation(run: Run, *, goes_on: bool) -> Stop | None:
     """Sets what follows validate: done if no task is open and verify passes, else the next mode, max-rounds times."""
-    rounds = max(run.file.last.round, 1)
-    most = run.settings.max_rounds
-    stands = _is_mode_from_progress_file(run)
+    rounds, most = max(run.file.last.round, 1), run.settings.max_rounds
     left = "; ".join(why_not_done(run.file.last))
     if not left:
-        run.file.edit(lambda text: progress.with_mode(progress.with_status(text, "RALPH_DONE"), "build", ""))
-        check_done_and_count(run)
+        run.file.edit(progress.with_mode, "build", "")
+        run.file.edit(progress.with_status, "RALPH_DONE")
+        evidence.check_done_and_count(run)
         if run.file.last.done:
             return Stop(Reason.DONE)
         left = "; ".join(why_not_done(run.file.last)) or run.tally.last_failure
-    if stands:
-        count = None if progress.parse(run.current.text_before).open else f"{rounds}/{most}" if rounds < most else ""
-        run.file.edit(progress.with_mode, run.settings.next_mode or "build", count)
-        if count == "":
-            return Stop(Reason.REFUSED, f"max-rounds is {most}, and {run.mode} still finds something: {left}")
+    count = None if progress.parse(run.current.text_before).open else f"{rounds}/{most}" if rounds < most else ""
+    if _advance_file_mode(run, count) and count == "":
+        return Stop(Reason.REFUSED, f"max-rounds is {most}, and {run.mode} still finds something: {left}")
     return None if goes_on else Stop(Reason.UNFINISHED, left)
 
 
-def _is_mode_from_progress_file(run: Run) -> bool:
-    """Whether the progress file names the mode in force, and not only the command line."""
-    return run.mode == (run.live.file_mode or "build")
-
-
-def _find_list_problems(run: Run) -> str:
-    """Returns what is wrong with the task list; takes back its ticks."""
-    undo_ticks(run, run.mode, run.current.text_before)
-    try:
-        run.start.why_stuck(run.file.text)
-    except RalphError as error:
-        return error.message
-    return ""
+def _advance_file_mode(run: Run, rounds: str | None = None) -> bool:
+    """Writes the mode that follows into the progress file, if the file names the one in force too."""
+    is_named = run.mode == (run.live.file_mode or "build")
+    if is_named:
+        run.file.edit(progress.with_mode, run.settings.next_mode or "build", rounds)
+    return is_named
 
 
 def _announce_green_checks(run: Run) -> bool:
     """Reports which checks of open tasks pass before anything is built; True if that is new, to repeat planning."""
     if not (run.settings.strict and run.settings.evidence) or run.start.rehearsal:
         return False
-    checks = acceptance.checks_of_tasks(task for task in tasks.read_tasks(run.file.text) if not task.done)
-    found = evidence.run_checks_before(run, checks, lambda _path, _holds: "") or {}
+    found = evidence.run_checks(run, acceptance.checks_of_tasks(run.file.last.open)) or {}
     held_checks = [text for text, ended in found.items() if not ended.failed]
     marker = progress.PROVES_NOTHING.encode()
-    if not held_checks and marker in run.file.text:
-        run.file.edit(progress.without_rejection)
     if held_checks:
         what = f"{len(held_checks)} of {plural(len(found), 'check')} {progress.PROVES_NOTHING}"
         run.console.complain(f"{what}: {join_names(held_checks, 10)}")
-        run.file.edit(partial(progress.with_rejection, what=what), held_checks)
+        run.file.edit(progress.with_rejection, held_checks, what=what)
+    elif marker in run.file.text:
+        run.file.edit(progress.without_rejection)
     return bool(held_checks) and marker not in run.current.text_before
 
 
@@ -178,4 +179,4 @@ def undo_ticks(run: Run, mode: str, before: bytes) -> None:
     now = run.file.edit(lambda text: edits.without_new_ticks(before, text))
     if ticked > now.ticked:
         run.console.complain(f"a {mode} iteration ticks nothing: {plural(ticked - now.ticked, 'task')} unticked")
-        run.count_put_back({"tick": ticked - now.ticked})
+        run.put_back["tick"] += ticked - now.ticked

@@ -1,31 +1,48 @@
 """A session: sets up the loop, runs it, and cleans up however it ends."""
 
 import os
+import shutil
+import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 from ralph import files
-from ralph.agent.command import check_installed
+from ralph.agent.command import agent_environment, check_installed
 from ralph.errors import RalphError
+from ralph.git.changes import Changes
+from ralph.git.settings import GitConfigWatch
 from ralph.loop.loop import loop
 from ralph.loop.modes import start_controller, stop_controller
+from ralph.notify import channels
 from ralph.plan import progress
 from ralph.plan.progress.file import ProgressFile
 from ralph.process import signals
 from ralph.process.lock import Lock
+from ralph.process.pace import Pace
 from ralph.process.programs import kill_running_programs
+from ralph.process.supervisor import Supervisor
 from ralph.run import notices
-from ralph.run.context import Run, open_run
-from ralph.run.controllers import Controller
+from ralph.run.command_runner import Console
+from ralph.run.context import LiveState, Run, merge_window
+from ralph.run.judge import Controller
 from ralph.run.prepared import PreparedStart
-from ralph.run.stop_rules import Reason, Stop, tally_after_breaker
+from ralph.run.stop_rules import Reason, Stop
+from ralph.screen.screen import Screen
 from ralph.screen.text import is_attended
+from ralph.screen.view import View
+from ralph.settings import sources
 from ralph.store import journal
 from ralph.store.notes import BlockReason, StartResult
 from ralph.store.state import State
 from ralph.words import plural, timestamp
+
+_NO_SUSPENSION = (
+    "ralph: not suspended, since the agent would continue alone; Ctrl+C ends it now, "
+    "RALPH_STOP in the progress file after this iteration"
+)
 
 
 class Wiring(NamedTuple):
@@ -44,8 +61,7 @@ def run_session(start: PreparedStart, file: ProgressFile, state: State, held_loc
     Raises RalphError if no iteration could begin. A bug in ralph leaves the lock, and the supervisor, which still has
     an agent to end, in place.
     """
-    last_look = partial(wiring.record_tree_after_death, state)
-    run = open_run(start, file, state, held_lock, after_death=last_look, make_controller=wiring.make_controller)
+    run = _open_run(start, file, state, held_lock, wiring)
     run.screen.status = partial(notices.status_line, run)
     run.screen.open()
     stop = Stop(Reason.HOPELESS, "an error in ralph itself, which it printed")
@@ -61,11 +77,59 @@ def run_session(start: PreparedStart, file: ProgressFile, state: State, held_loc
     for supervisor in (run.supervisor, *run.supervisors):
         supervisor.dismiss()
     held_lock.remove_holder_note()
-    if failure and run.current.transcript:
-        return failure.exit_code
-    if failure:
+    if failure and not run.current.number:
         raise failure
+    if failure:
+        return failure.exit_code
     return stop.reason.code + (signals.interrupted() or 0 if stop.reason is Reason.INTERRUPTED else 0)
+
+
+def _open_run(start: PreparedStart, file: ProgressFile, state: State, held_lock: Lock, wiring: Wiring) -> Run:
+    """Starts the supervisors and returns the context of a run."""
+    settings, asked = start.settings, start.asked
+    pace = asked.pace or Pace()
+    run_id = time.strftime("%Y%m%d-%H%M%S-") + os.urandom(3).hex()
+    is_attempt = "RALPH_ATTEMPT" in os.environ
+    console = Console(Screen(quiet=asked.quiet, verbose=asked.verbose, spinner=not asked.no_spinner), pace)
+    file.say = console.complain
+    monitor = "" if start.rehearsal else settings.heartbeat_url or ""
+    values = {} if is_attempt else {**sources.channel_values(), "RALPH_HEARTBEAT_URL": monitor}
+    temporary = tempfile.mkdtemp(prefix="ralph-")
+    signals.install_handlers(lambda: console.screen.say(_NO_SUSPENSION))
+    top = Path.cwd()
+    git_settings = GitConfigWatch(top, state)
+
+    def at_last() -> None:
+        shutil.rmtree(temporary, ignore_errors=True)
+        git_settings.end()
+        wiring.record_tree_after_death(state)
+
+    begin_supervisor = partial(Supervisor, patience=pace.patience, folder=state.folder, lock=held_lock.fd)
+    jobs = settings.jobs + merge_window(settings) if settings.jobs > 1 and settings.strict else 0
+    return Run(
+        id=run_id,
+        live=LiveState(start=start, file_mode=start.file_mode),
+        modes={(start.mode, start.is_role): start},
+        make_controller=wiring.make_controller,
+        file=file,
+        state=state,
+        pace=pace,
+        began=pace.uptime_s(),
+        top=top,
+        console=console,
+        view=View(console.screen.say_for_agent, whole=console.screen.verbose),
+        outbox=channels.Outbox(
+            channels.configured_channels(values), values, lambda line: console.complain(line, once=line)
+        ),
+        changes=Changes(top, start.own_files),
+        git_settings=git_settings,
+        history=None if start.rehearsal or is_attempt or not settings.history else settings.history.resolve(),
+        env=agent_environment(run=run_id, tmux=temporary),
+        earlier=journal.count_iterations(state.journal),
+        is_attempt=is_attempt,
+        supervisors=[begin_supervisor(f"{run_id}-{number}", at_last=lambda: None) for number in range(jobs)],
+        supervisor=begin_supervisor(run_id, at_last=at_last),
+    )
 
 
 def check_can_begin(run: Run) -> None:
@@ -79,24 +143,23 @@ def check_can_begin(run: Run) -> None:
 
 def _prepare_session(run: Run, held_lock: Lock, wiring: Wiring) -> None:
     """Prepares the first iteration: recovery, progress file, mode. Raises RalphError before money is spent."""
-    start = run.start
-    file = run.file
-    state = run.state
+    start, file, state = run.start, run.file, run.state
     if held_lock.dead_run_mark() or state.unjudged_iteration():
         wiring.recover(run, held_lock)
     held_lock.write_holder(run.id, start.plan.name, start.progress_path)
     check_can_begin(run)
-    opened = state.load_note(BlockReason)
     if not file.exists() and not file.text:
-        where = os.path.relpath(start.plan) if start.plan.is_relative_to(run.top) else str(start.plan)
+        where = os.path.relpath(start.plan)
         file.edit(lambda text: text or progress.new_progress_text(start.name, where, timestamp()))
         state.remove_note(StartResult)
-        opened = None
+        state.remove_note(BlockReason)
+    noted = state.load_note(StartResult)
+    run.tally.red_start = noted.failure if noted and noted.command == start.settings.verify else None
     file.read()
     file.check_writable()
     if start.imported and not file.last.tasks and not file.last.done:
-        count = plural(len(start.imported.tasks), "task")
-        run.console.complain(f"{count} taken from {start.imported.place} into the Task List")
+        found = start.imported
+        run.console.complain(f"{plural(len(found.tasks), 'task')} taken from {found.place} into the Task List")
         file.edit(start.with_imported_tasks)
     for text in start.imported_tasks_missing_from(file.text):
         run.console.complain(text.message)
@@ -112,38 +175,40 @@ def _prepare_session(run: Run, held_lock: Lock, wiring: Wiring) -> None:
         file.edit(progress.without_blocked_line)
     state.remove_iteration_note()
     run.screen.remark(f"ralph: {notices.first_line(run)}")
-    run.live.tally = tally_after_breaker(opened.reason if opened else "", run.settings)
+    opened = state.load_note(BlockReason)
+    run.tally.begin_after_breaker(opened.reason if opened else "", run.settings)
     state.remove_note(BlockReason)
-    is_first_sum = run.settings.max_total_cost is not None and "Spent" not in file.last.words
+    is_first_sum = run.settings.max_total_cost is not None and "Spent" not in now.words
     known = []
-    if is_first_sum or not file.last.tasks:  # 90 ms for 3,000 iterations
+    if is_first_sum or not now.tasks:  # 90 ms for 3,000 iterations
         known = journal.parse_lines(files.read_or_empty(state.journal))
-    moves = (one.event == "sums" or (one.event == "iteration" and one.moved) for one in known)
-    run.tally.has_moved = bool(file.last.tasks) or any(moves)
+    moves = (one.moved for one in known if one.event in ("iteration", "sums"))
+    run.tally.has_moved = bool(now.tasks) or any(moves)
     if is_first_sum and (spent := journal.sum_up(known).cost_usd):
         file.edit(progress.with_spent, spent)
 
 
 def _close_session(run: Run, stop: Stop) -> None:
     """Prints and records how the run ended, sends the last notice, and stops what still runs for the run."""
+    reason, has_begun = stop.reason, run.current.number > 0
     stop_controller(run)
     run.console.set_activity("sending the last notice")
     run.write_journal(
         "run",
-        success=stop.reason.code == 0,
+        success=reason.code == 0,
         message=stop.why,
-        ended=stop.reason.name.lower(),
-        summary=f"{stop.reason.label}: {stop.why}".removesuffix(": "),
+        ended=reason.name.lower(),
+        summary=f"{reason.label}: {stop.why}".removesuffix(": "),
         so_far=notices.run_figures(run),
         duration_s=round(run.elapsed_s(), 3),
     )
-    if run.current.transcript or stop.reason is not Reason.HOPELESS:
+    if has_begun or reason is not Reason.HOPELESS:
         run.screen.say(f"ralph: {notices.last_line(run, stop)}")
-    if run.current.transcript:
-        if stop.reason.code == 1 and not (is_attended() and stop.why in "".join(list(run.live.summaries)[-1:])):
+    if has_begun:
+        if reason.code == 1 and not (is_attended() and stop.why in "".join([*run.last_lines][-1:])):
             run.console.complain(stop.why)
         run.outbox.send(notices.end_notice(run, stop))
-    hurried = signals.is_impatient if stop.reason is Reason.INTERRUPTED else signals.interrupted
+    hurried = signals.is_impatient if reason is Reason.INTERRUPTED else signals.interrupted
     deadline = time.monotonic() + run.pace.send_s
     while run.outbox.has_pending() and time.monotonic() < deadline and not hurried():
         signals.wait(0.05)

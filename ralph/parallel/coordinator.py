@@ -28,12 +28,11 @@ from ralph.parallel.task_attempt import TaskAttempt, result_of_future, turn_of_a
 from ralph.plan import progress, prompt, tasks
 from ralph.plan.progress import encode_text
 from ralph.plan.tasks import Task, edits
-from ralph.run import evidence, notices, tasklist
-from ralph.run.claims import check_done
+from ralph.run import acceptance, evidence, notices
 from ralph.run.context import CurrentIteration, Run, merge_window
-from ralph.run.controllers import Controller
-from ralph.run.judge import Iteration, TurnFindings
-from ralph.run.memory import HANDOVER, last_handover
+from ralph.run.evidence import check_done
+from ralph.run.judge import Controller, Iteration, TurnFindings
+from ralph.run.notices import HANDOVER, last_handover
 from ralph.run.stop_rules import Reason, Stop, remaining_usd, stop_reason
 from ralph.settings.sources import OF_AGENTS
 from ralph.settings.table import Source
@@ -141,11 +140,6 @@ class ParallelController(Controller):
         return True
 
     @property
-    def last_attempt_began_at(self) -> float:
-        """When the attempt that ended last began."""
-        return self.last.began
-
-    @property
     def activity(self) -> list[str]:
         """A line for each agent at work."""
         now = self._run.pace.uptime_s()
@@ -169,7 +163,7 @@ class ParallelController(Controller):
         """Begins as many tasks as may be tried at once. Returns a Stop if none is in progress and none can begin."""
         run = self._run
         try:
-            tasklist.validate_list(self._file.text, self._file.path.name, self._settings)
+            acceptance.validate_list(self._file.text, self._file.path.name, self._settings)
         except RalphError as error:  # the user may be in the middle of an edit
             if not self.is_busy:
                 raise
@@ -189,7 +183,7 @@ class ParallelController(Controller):
         alone, listed = self._settings.task, tasks.read_tasks(self._file.text)
         if (task := tasks.find_task(listed, alone or "")) and task.done:
             return Stop(Reason.ONCE)
-        return self._stop or tasklist.nothing_to_begin(listed, alone)
+        return self._stop or acceptance.nothing_to_begin(listed, alone)
 
     def _begin_tasks(self) -> None:
         """Begins the tasks that can begin now."""
@@ -225,7 +219,7 @@ class ParallelController(Controller):
         run = self._run
         run.state.make_room()
         job = self._task_job(task, share_usd)
-        if not (run.current.transcript or self._in_progress()):
+        if not (run.current.number or self._in_progress()):
             run.outbox.send(notices.started_notice(run))
         self._file.edit(edits.with_mark, "~", task.id)
         attempt = TaskAttempt(job=job, task=task, began=run.pace.uptime_s(), share_usd=share_usd)
@@ -417,7 +411,10 @@ class ParallelController(Controller):
                 else:
                     attempt.transcript.write_bytes(encode_text(result.transcript))
         task, number = attempt.task.id, attempt.number
-        run.live.iteration = CurrentIteration(number=number, task=task, transcript=attempt.transcript)
+        agent, began = run.start.agents[0].name, attempt.began
+        run.live.iteration = CurrentIteration(
+            number=number, task=task, agent=agent, began=began, transcript=attempt.transcript
+        )
 
     def _iteration(self, turn: Turn) -> Iteration:
         before, findings = self._file.last, TurnFindings(blocked=self._run.git_settings.block_reason)

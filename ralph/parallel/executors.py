@@ -109,7 +109,7 @@ class DaskExecutor(LocalExecutor):
             self._client = distributed.Client(place, timeout=_CONNECT_S, set_as_default=False)
         except (OSError, ValueError) as error:
             raise RalphError(f"no cluster answers at {address}: {error}", 1) from error
-        for program in (agent.command[0] for agent in run.pool.agents):
+        for program in (agent.command[0] for agent in run.start.agents):
             for worker, path in self._client.run(shutil.which, program).items():
                 if not path:
                     run.console.complain(f"the worker {worker} has no {program} on its PATH")

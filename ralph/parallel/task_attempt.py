@@ -32,7 +32,7 @@ class TaskAttempt:
     """The attempt's result; empty before it has ended."""
     number: int = 0
     """The number of its iteration; 0 before there is one."""
-    transcript: Path | None = None
+    transcript: Path = Path()
     """The file with what its agent printed."""
 
     @property

@@ -1,19 +1,30 @@
-"""Acceptance checks: parses what a line of text asks for, and finds out by running it whether it is so."""
+"""The task list for --strict, and its acceptance checks: what a line asks for, and whether running it says it is so."""
 
+import os
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from ralph.errors import RalphError
 from ralph.notify import http
 from ralph.notify.channels import hide_addresses
+from ralph.plan import tasks
 from ralph.plan.progress import escape_output
-from ralph.plan.tasks import Task
-from ralph.words import shorten
+from ralph.plan.prompt import Value
+from ralph.plan.tasks import Task, edits
+from ralph.run.stop_rules import Reason, Stop
+from ralph.settings.table import Settings
+from ralph.store.notes import UncommittedFiles
+from ralph.store.state import State
+from ralph.words import join_names, one_line
 
 _LINES = 10
 """Lines of a command's output that the user and the next attempt get."""
+_SHOWN = 150
+"""Characters of a check that a message quotes, which leaves room for what was found."""
 _ANSWER_S = 10.0
 """Seconds in which a server has to answer; a signal to stop waits for them, too."""
 _PATTERNS = (
@@ -47,8 +58,6 @@ class CheckResult(NamedTuple):
     output: str = ""
     """The end of what it printed."""
     took_s: float = 0.0
-    record: str = ""
-    """The name of the file with the whole output."""
     cannot_run: bool = False
     """It says nothing about the task: the program does not exist, or no server answers."""
 
@@ -118,7 +127,7 @@ def join_browser_actions(criteria: Iterable[Check]) -> list[Check]:
 
 
 def evaluate_check(
-    criterion: Check,
+    check: Check,
     *,
     base_url: str,
     run: Callable[[str], CheckResult | None],
@@ -129,55 +138,97 @@ def evaluate_check(
     `run` runs a shell command, `base_url` is the address of the server, `lacks` says why the commit would lack an
     existing file, or its content. A check that no machine can run counts as met, with a note that nobody checked it.
     """
-    fields = criterion.fields
+    fields = check.fields
     if not fields:
-        return CheckResult(0, f"not machine-checked, nobody looked: {_shorten_for_message(criterion.text)}")
+        return CheckResult(0, f"not machine-checked, nobody looked: {one_line(check.text, _SHOWN)}")
     if "path" in fields:
         return _check_file(fields["path"], fields.get("holds", ""), lacks)
-    wanted = int(fields["wanted"])
     if "command" in fields:
         if (ended := run(fields["command"])) is None:
             return None
         code, output = ended.code, ended.output
-        what = f"Run `{_shorten_for_message(fields['command'])}` {ended.what}"
-        should = "exited with"
+        what = f"Run `{one_line(fields['command'], _SHOWN)}` {ended.what}"
+        cannot_run, should = code in (126, 127), "exited with"  # the shell found no such program
     else:
         method, url = fields["method"].upper(), base_url.rstrip("/") + fields["url"]
         code, output = http.send_request(method, url, timeout_s=_ANSWER_S)  # with no secret of ours
         came = f"returned {code}" if code else f"got no answer of {hide_addresses(base_url)}"
-        what = f"{method} {_shorten_for_message(fields['url'])} {came}"
-        should = "returned"
+        what = f"{method} {one_line(fields['url'], _SHOWN)} {came}"
+        cannot_run, should = not code, "returned"
+    wanted = int(fields["wanted"])
     if code == wanted:
         return CheckResult(0, what)
-    if code in ((126, 127) if "command" in fields else (0,)):  # the shell found no such program; no answer
-        return CheckResult(1, f"cannot run: {what}", output, cannot_run=True)
-    return CheckResult(1, f"{what}, and should have {should} {wanted}", output)
+    what = f"cannot run: {what}" if cannot_run else f"{what}, and should have {should} {wanted}"
+    return CheckResult(1, what, output, cannot_run=cannot_run)
 
 
 def _check_file(path: str, holds: str, lacks: CommitLacks) -> CheckResult:
     """Checks a file of the project, wherever links lead; a folder exists as well."""
-    odd = ""
-    wanted = holds.encode(errors="surrogateescape")
+    what, text = f"File `{one_line(path, _SHOWN)}`", f"`{one_line(holds, _SHOWN)}`"
+    wanted, top = holds.encode(errors="surrogateescape"), Path.cwd()
     try:
-        top = Path.cwd()
         target = (top / path).resolve()
         if not target.is_relative_to(top):
             odd = "leads out of the project; write it from the project's top folder on"
-            return CheckResult(1, f"cannot run: File `{_shorten_for_message(path)}` {odd}", cannot_run=True)
+            return CheckResult(1, f"cannot run: {what} {odd}", cannot_run=True)
         if not target.exists():
             odd = "does not exist"
         elif holds and not target.is_file():  # reading a named pipe would hang
             odd = "is not a file"
         elif holds and wanted not in target.read_bytes():
-            odd = f"does not contain `{_shorten_for_message(holds)}`"
+            odd = f"does not contain {text}"
         else:
             odd = lacks(target, wanted)
     except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle, before Python 3.13
         odd = f"cannot be read: {error}"
-    as_wanted = f"contains `{_shorten_for_message(holds)}`" if holds else "exists"
-    return CheckResult(1 if odd else 0, f"File `{_shorten_for_message(path)}` {odd or as_wanted}")
+    return CheckResult(1 if odd else 0, f"{what} {odd or (f'contains {text}' if holds else 'exists')}")
 
 
-def _shorten_for_message(text: str) -> str:
-    """The text on one line, short enough to leave room for what was found."""
-    return shorten(" ".join(text.split()), 150)
+def new_session_token() -> str:
+    """Returns a run token: an agent that repeats it has read this run's prompt."""
+    return time.strftime("ralph-%Y%m%d-%H%M%S-") + os.urandom(6).hex()
+
+
+def validate_list(text: bytes, name: str, settings: Settings) -> Sequence[Task]:
+    """Returns the tidied tasks of this progress file. Raises RalphError with all that is wrong with them."""
+    listed = tasks.read_tasks(edits.with_tidy_list(text))
+    wrong = tasks.find_problems(listed)
+    for task in listed:
+        for one in () if task.done else checks_of_tasks([task]):
+            if not one.fields and settings.criteria == "strict":
+                wrong.append(f"line {task.number}: {one.text}: no machine can check this, and --criteria is strict")
+            if "url" in one.fields and settings.base_url is None:
+                wrong.append(f"line {task.number}: {one.text}: needs to know where: set --base-url")
+    if wrong:
+        raise RalphError.of(RalphError(f"{name}: {line}") for line in wrong)
+    return listed
+
+
+def nothing_to_begin(listed: Sequence[Task], alone: str | None = None) -> Stop:
+    """Returns why no task can be begun: they wait for others, or all are ticked and the plan is still not done."""
+    all_ticked = "every task is ticked, and yet done does not hold; untick what is not, or add a task"
+    return Stop(Reason.STUCK, tasks.why_stuck(listed, alone) or all_ticked)
+
+
+def touched_files(state: State, task_id: str) -> Sequence[str]:
+    """Returns the files that attempts at this task changed and that are in no commit."""
+    noted = state.load_note(UncommittedFiles) or UncommittedFiles()
+    return noted.names.get(task_id, ())
+
+
+def prompt_values(task: Task, session: str, state: State) -> dict[str, Value]:
+    """Returns the variables with which a prompt describes this task."""
+    asked = checks_of_tasks(task.chain)
+    own = [message.partition(": ")[2] for message in task.note_values("role") if ": " in message]
+    return {
+        "TASK_ID": task.id,
+        "TASK": task.text + "".join(f" (a part of {one.id}: {one.text})" for one in task.above),
+        "CRITERIA": [one.text for one in asked if one.fields],
+        "UNCHECKED": [one.text for one in asked if not one.fields],
+        "HELD": [one.text for one in asked if one.text in task.note_values("held")],
+        "CLAIMED": "".join(task.note_values("claimed")),
+        "FAILURES": [*task.note_values("failed"), *own][-3:],  # the newest
+        "TOUCHED": join_names(touched_files(state, task.id), 20),
+        "TRY": task.tries + 1,
+        "SESSION": session,
+    }

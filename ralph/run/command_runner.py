@@ -1,36 +1,60 @@
-"""Runs a command of the project to its end, with everything that it starts."""
+"""What ralph itself prints and does during a run; and how it runs a command of the project, with all that it starts."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from ralph.errors import RalphError
 from ralph.files import read_or_empty
-from ralph.git.changes import Changes
 from ralph.process import signals
+from ralph.process.pace import Pace
 from ralph.process.supervisor import Command, Ended, OnOutput, ShouldEnd
 from ralph.run.acceptance import CheckResult
-from ralph.run.console import Console
+from ralph.screen.screen import Screen
+from ralph.settings.table import Settings
 from ralph.words import format_duration
 
 _TAIL_BYTES = 20_000
 _OUTPUT_BYTES = 1 << 30
 
 
-@dataclass(frozen=True, kw_only=True)
-class CommandRunner:
+class Console:
+    """Prints ralph's own lines, and knows ralph's current activity."""
+
+    def __init__(self, screen: Screen, pace: Pace) -> None:
+        self.screen, self._pace = screen, pace
+        self._complaints = set[str]()
+        self.activity: tuple[str, float, float | None] | None = None
+        """What ralph is doing, since when, and for how long if known; None while the agent works."""
+        self.set_activity("starting")
+
+    def complain(self, line: str, *, once: str = "") -> None:
+        """Prints a warning; of several with the same `once`, only the first."""
+        if once not in self._complaints:
+            self._complaints |= {once} - {""}
+            self.screen.complain(f"ralph: {line}")
+
+    def set_activity(self, doing: str, seconds: float | None = None) -> None:
+        """Sets the activity that the status line shows, and how long it takes if known."""
+        self.activity = doing, self._pace.uptime_s(), seconds
+
+    def announce_end(self, what: str) -> None:
+        """Prints that ralph is stopping something, which may take some seconds."""
+        self.set_activity(f"ending {what}")
+        self.screen.say(f"ralph: stopping {what} and what it started; ask again to kill it immediately")
+
+
+class CommandRunner(NamedTuple):
     """Runs verify commands, checks and hooks, which the agent may have written."""
 
     console: Console
-    changes: Changes
-    supervised: Callable[[Command, OnOutput, ShouldEnd], Ended]
-    """Runs a program below the supervisor."""
+    supervised: Callable[[str, Command, OnOutput, ShouldEnd], Ended]
+    """Runs a program, which it calls by that name, below the supervisor."""
+    remove_locks: Callable[[str], None]
+    """Removes the git locks that a program of that name left behind."""
     env: Mapping[str, str]
-    wrap: Sequence[str]
-    """The sandbox command in front of each command."""
-    timeout_s: float | None
-    """The time limit of a shell command."""
+    settings: Settings
     new_record: Callable[[], Path]
     """Returns a new path for the output of a shell command."""
 
@@ -39,7 +63,7 @@ class CommandRunner:
         self.console.screen.remark(f"ralph: {doing}: {command}")
         self.console.set_activity(f"{doing}: {command}")
         job = Command(["sh", "-c", f"exec 2>&1\n{command}"], self.env, self.new_record())
-        return self.run_program(what, job, self.timeout_s)
+        return self.run_program(what, job, self.settings.verify_timeout)
 
     def run_program(self, what: str, job: Command, timeout_s: float | None) -> CheckResult | None:
         """Runs a program of the project, called `what` in messages; returns its result, or None if a signal ended it.
@@ -60,16 +84,13 @@ class CommandRunner:
                 cut = "printed more than ralph records"
             return bool(cut)
 
-        self.changes.disturbed = True
+        job = job._replace(argv=[*(self.settings.wrap or ()), *job.argv])
         try:
-            job = job._replace(argv=[*self.wrap, *job.argv])
-            ended = self.supervised(job, lambda _output, _complaints: None, should_end)
+            ended = self.supervised(what, job, lambda _output, _complaints: None, should_end)
         finally:
-            self.remove_orphaned_locks(what)
+            self.remove_locks(what)
         if ended.unstarted:
             raise RalphError(f"{what} cannot be run: {ended.unstarted}", 1)
-        for command in ended.left_over:
-            self.console.complain(f"ended what {what} left running: {command}")
         for command in ended.survivors:
             self.console.complain(f"{what} left running what cannot be ended, end it by hand: {command}")
         if signals.interrupted():
@@ -80,10 +101,4 @@ class CommandRunner:
             what=cut or how,
             output=read_or_empty(job.output, _TAIL_BYTES).decode(errors="replace"),
             took_s=time.monotonic() - began,
-            record=job.output.name,
         )
-
-    def remove_orphaned_locks(self, of: str) -> None:
-        """Removes git locks whose owner is gone, and reports them."""
-        for lock in self.changes.remove_orphaned_locks():
-            self.console.complain(f"removed {lock}, left behind by {of}")

@@ -1,63 +1,52 @@
 """The context of a run: what is set once, what changes during the run, and its clock."""
 
-import os
-import shutil
-import tempfile
-import time
-from collections import deque
+import math
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ralph import files
-from ralph.agent import command as agent
+from ralph.agent.command import Agent
 from ralph.errors import RalphError
 from ralph.git.changes import Changes
 from ralph.git.settings import GitConfigWatch
-from ralph.notify import channels
+from ralph.notify.channels import Outbox
 from ralph.plan.progress import LARGE_BYTES, Progress
 from ralph.plan.progress.file import ProgressFile
 from ralph.plan.prompt import Value
 from ralph.process import signals
-from ralph.process.lock import Lock
 from ralph.process.pace import Pace
 from ralph.process.supervisor import Command, Ended, OnOutput, ShouldEnd, Supervisor
-from ralph.run.agents import AgentPool
-from ralph.run.command_runner import CommandRunner
-from ralph.run.console import Console
-from ralph.run.controllers import Controller
+from ralph.run.command_runner import CommandRunner, Console
+from ralph.run.judge import Controller
 from ralph.run.prepared import PreparedStart
 from ralph.run.stop_rules import Reason, Stop, Tally, stop_reason
 from ralph.screen.screen import Screen
 from ralph.screen.view import View
-from ralph.settings import sources
 from ralph.settings.table import Settings
 from ralph.store import journal
 from ralph.store.state import State
 from ralph.words import plural
 
-_WINDOW_ELSEWHERE = 4
-_NO_SUSPENSION = (
-    "ralph: not suspended, since the agent would continue alone; Ctrl+C ends it now, "
-    "RALPH_STOP in the progress file after this iteration"
-)
 
-
-@dataclass(frozen=True, kw_only=True)
-class CurrentIteration:
+class CurrentIteration(NamedTuple):
     """The current or last iteration."""
 
     number: int = 0
     """Counted over all runs of the plan; 0 before the first iteration of this run."""
     task: str = ""
     """The id of its task, if ralph chose one."""
+    agent: str = ""
+    """The name of its agent."""
+    began: float = math.inf
+    """Under --jobs, when its attempt began, by `pace.uptime_s()`."""
     text_before: bytes = b""
     """The text of the progress file when it began."""
-    transcript: Path | None = None
+    transcript: Path = Path()
     """The file with what its agent printed."""
-    values: Mapping[str, Value] = field(default_factory=dict)
+    values: Mapping[str, Value] = {}
     """What the prompt may say about the task that ralph chose."""
 
 
@@ -69,20 +58,11 @@ class LiveState:
     """The mode in force, with its settings and prompt; replaced as a whole."""
     controller: Controller = field(default_factory=Controller)
     """What picks, checks, ticks and commits tasks in that mode."""
-    iteration: CurrentIteration = CurrentIteration()
-    tally: Tally = field(default_factory=Tally)
+    iteration: CurrentIteration = CurrentIteration()  # noqa: RUF009 - immutable
     file_mode: str
     """The mode that the progress file named when ralph last read it; empty if it named none."""
-    is_switched: bool = False
-    """Whether the mode is another than the run began with."""
-    summaries: deque[str] = field(default_factory=lambda: deque(maxlen=5))
-    """The summary lines of the last iterations."""
     validations: tuple[int, int, int] | None = None
     """How often validate has run during build, and how many tasks and headings were done the last time."""
-    put_back: dict[str, int] = field(default_factory=dict)
-    """What was put back in this iteration; see `count_put_back`."""
-    put_backs: deque[str] = field(default_factory=lambda: deque(maxlen=5))
-    """What was put back in the last iterations, one line for each."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -91,6 +71,15 @@ class Run:
 
     id: str
     live: LiveState
+    tally: Tally = field(default_factory=Tally)
+    """What has happened in the run so far."""
+    put_back: Counter[str] = field(default_factory=Counter)
+    """What was put back in this iteration; a count of 0 means a file of that name."""
+    last_lines: deque[str] = field(default_factory=lambda: deque(maxlen=6))
+    """What the last iterations came to, and what was put back in them, for the last notice."""
+    modes: dict[tuple[str, bool], PreparedStart]
+    """The modes entered so far, by name and whether it is a role, so that each template is read once."""
+    make_controller: Callable[["Run"], Controller]
     file: ProgressFile
     state: State
     pace: Pace
@@ -101,8 +90,9 @@ class Run:
     console: Console
     view: View
     """Shows the user what the agent prints."""
-    outbox: channels.Outbox
-    pool: AgentPool
+    outbox: Outbox
+    limited_until: dict[str, float] = field(default_factory=dict)
+    """When the usage limit of an agent ends, by its name, in seconds since 1970."""
     changes: Changes
     git_settings: GitConfigWatch
     history: Path | None
@@ -111,12 +101,11 @@ class Run:
     """The environment of the agent and of the project's commands."""
     earlier: int
     """How many iterations of the plan there were before this run."""
+    is_attempt: bool
+    """Whether this run is an attempt at one task, under a coordinator, which sends the notices."""
     supervisor: Supervisor
     supervisors: Sequence[Supervisor]
     """Under `--jobs`, one for each attempt or check that may run at the same time."""
-    make_controller: Callable[["Run"], Controller]
-    modes: dict[tuple[str, bool], PreparedStart] = field(default_factory=dict)
-    """The modes entered so far, by name and whether it is a role, so that each template is read once."""
 
     @property
     def start(self) -> PreparedStart:
@@ -126,12 +115,12 @@ class Run:
     @property
     def mode(self) -> str:
         """The name of the mode, or of the role, that is in force."""
-        return self.live.start.mode
+        return self.start.mode
 
     @property
     def settings(self) -> Settings:
         """The settings of that mode."""
-        return self.live.start.settings
+        return self.start.settings
 
     @property
     def controller(self) -> Controller:
@@ -144,69 +133,78 @@ class Run:
         return self.live.iteration
 
     @property
-    def tally(self) -> Tally:
-        """What has happened in the run so far."""
-        return self.live.tally
-
-    @property
     def screen(self) -> Screen:
         """Where lines for the user go."""
         return self.console.screen
-
-    @property
-    def is_attempt(self) -> bool:
-        """Whether this run is an attempt at one task, under a coordinator, which sends the notices."""
-        return _is_attempt()
 
     @property
     def command_runner(self) -> CommandRunner:
         """Runs the project's commands with the settings of the mode in force."""
         return CommandRunner(
             console=self.console,
-            changes=self.changes,
             supervised=self.run_supervised,
+            remove_locks=self.remove_orphaned_locks,
             env=self.env,
-            wrap=self.settings.wrap or (),
-            timeout_s=self.settings.verify_timeout,
+            settings=self.settings,
             new_record=lambda: self.state.new_record(self.id, self.current.number),
         )
 
     def use_mode(self, mode: str, *, as_role: bool = False) -> None:
         """Switches to that mode's settings and template. Raises RalphError if they are missing or wrong."""
-        self.modes.setdefault((self.mode, self.start.is_role), self.start)
         start = self.modes.get((mode, as_role)) or self.start.in_mode(mode, as_role=as_role)
         start.load_prompt()
-        self.pool.use_agents(start.agents)
         self.live.start = self.modes[mode, as_role] = start
-        self.print_setting_remarks(self.settings)
+        self.print_setting_remarks(start.settings)
 
     def print_setting_remarks(self, settings: Settings) -> None:
         """Prints the warnings about the settings, each once."""
         for one in settings.remarks:
             self.console.complain(one.message, once=one.message)
 
+    def free_agents(self) -> list[Agent]:
+        """Returns the agents of the mode that are not at their usage limit; the first of them works next."""
+        return [one for one in self.start.agents if self.limited_until.get(one.name, 0.0) <= self.pace.now()]
+
     def update_iteration(self, **values: Any) -> None:
         """Replaces these values of the current iteration."""
-        self.live.iteration = replace(self.live.iteration, **values)
+        self.live.iteration = self.current._replace(**values)
 
     def elapsed_s(self) -> float:
         """The seconds since the run began, including those when the machine was suspended."""
         return self.pace.uptime_s() - self.began
 
+    def remaining_s(self) -> float:
+        """The seconds until max-time is over; infinite without one."""
+        return (self.settings.max_time or math.inf) - self.elapsed_s()
+
     def stop_if_interrupted(self) -> Stop | None:
         """Returns a Stop if a signal asked ralph to end, else None."""
-        return Stop(Reason.INTERRUPTED, signals.describe_signal()) if signals.describe_signal() else None
+        why = signals.describe_signal()
+        return Stop(Reason.INTERRUPTED, why) if why else None
 
     def stop_if_git_tampered(self) -> Stop | None:
         """Returns a Stop if git's settings were changed, so that no git may run until the user has decided."""
-        return Stop(Reason.TAMPERED, self.git_settings.block_reason) if self.git_settings.serious else None
+        why = self.git_settings.block_reason
+        return Stop(Reason.TAMPERED, why) if why else None
 
-    def run_supervised(self, job: Command, on_output: OnOutput, should_end: ShouldEnd) -> Ended:
-        """Runs a program that is an agent, or that one may have written; see `Supervisor.run`."""
+    def run_supervised(self, what: str, job: Command, on_output: OnOutput, should_end: ShouldEnd) -> Ended:
+        """Runs a program that is an agent, or that one may have written; see `Supervisor.run`.
+
+        Reports the processes that it left running, and calls it `what`.
+        """
         try:
-            return self.supervisor.run(job, on_output, should_end, self.pace.awake_s)
+            ended = self.supervisor.run(job, on_output, should_end, self.pace.awake_s)
         finally:
+            self.changes.disturbed = True
             self.git_settings.compare()
+        for command in ended.left_over:
+            self.console.complain(f"ended what {what} left running: {command}")
+        return ended
+
+    def remove_orphaned_locks(self, of: str) -> None:
+        """Removes git locks whose owner is gone, and reports them."""
+        for lock in self.changes.remove_orphaned_locks():
+            self.console.complain(f"removed {lock}, left behind by {of}")
 
     def read_progress(self) -> Progress:
         """Reads the progress file, which is put back first if it is gone, and prints warnings about it."""
@@ -234,9 +232,8 @@ class Run:
         """Returns why to stop, by the file as it was last read and by what has happened, or None."""
         if self.controller.is_busy:  # running agents may finish
             return None
-        if stop := self.stop_if_interrupted() or self.stop_if_git_tampered():
-            return stop
-        return stop_reason(self.file.last, self.tally, self.settings, self.elapsed_s())
+        stop = self.stop_if_interrupted() or self.stop_if_git_tampered()
+        return stop or stop_reason(self.file.last, self.tally, self.settings, self.elapsed_s())
 
     def write_journal(self, event: str, *, message: str, **more: object) -> dict[str, object]:
         """Appends a line to the journal, if it can be written; times in seconds, costs in US dollars."""
@@ -248,77 +245,15 @@ class Run:
             self.console.complain(f"{self.state.journal}: cannot be written: {error.strerror}", once="journal")
         return line
 
-    def count_put_back(self, what: Mapping[str, int]) -> None:
-        """Counts what was put back, by its kind; a count of 0 means a file of that name."""
-        for name, count in what.items():
-            self.live.put_back[name] = self.live.put_back.get(name, 0) + count
-
     def write_down_put_back(self, iteration: int) -> None:
         """Writes one journal line with all that was put back in that iteration."""
-        if self.live.put_back:
-            message = ", ".join(plural(count, what) if count else what for what, count in self.live.put_back.items())
-            self.write_journal("tamper", success=False, message=message, iteration=iteration)
-            self.live.put_backs.append(f"put back in #{iteration}: {message}")
-            self.live.put_back.clear()
-
-
-def open_run(  # noqa: PLR0913 - what a session begins with
-    start: PreparedStart,
-    file: ProgressFile,
-    state: State,
-    held_lock: Lock,
-    *,
-    after_death: Callable[[], None],
-    make_controller: Callable[[Run], Controller],
-) -> Run:
-    """Starts the supervisors and returns the context of a run."""
-    settings, asked = start.settings, start.asked
-    pace = asked.pace or Pace()
-    run_id = time.strftime("%Y%m%d-%H%M%S-") + os.urandom(3).hex()
-    console = Console(Screen(quiet=asked.quiet, verbose=asked.verbose, spinner=not asked.no_spinner), pace)
-    file.say = console.complain
-    monitor = "" if start.rehearsal else settings.heartbeat_url or ""
-    values = {**sources.channel_values(), "RALPH_HEARTBEAT_URL": monitor}
-    configured = [] if _is_attempt() else channels.configured_channels(values)
-    temporary = tempfile.mkdtemp(prefix="ralph-")
-    signals.install_handlers(lambda: console.screen.say(_NO_SUSPENSION))
-    top = Path.cwd()
-    git_settings = GitConfigWatch(top, state)
-
-    def at_last() -> None:
-        shutil.rmtree(temporary, ignore_errors=True)
-        git_settings.end()
-        after_death()
-
-    begin_supervisor = partial(Supervisor, patience=pace.patience, folder=state.folder, lock=held_lock.fd)
-    jobs = settings.jobs + merge_window(settings) if settings.jobs > 1 and settings.strict else 0
-    return Run(
-        id=run_id,
-        live=LiveState(start=start, file_mode=start.file_mode),
-        file=file,
-        state=state,
-        pace=pace,
-        began=pace.uptime_s(),
-        top=top,
-        console=console,
-        view=View(console.screen.say_for_agent, whole=console.screen.verbose),
-        outbox=channels.Outbox(configured, values, lambda line: console.complain(line, once=line)),
-        pool=AgentPool(start.agents, pace),
-        changes=Changes(top, start.own_files),
-        git_settings=git_settings,
-        history=None if start.rehearsal or _is_attempt() or not settings.history else settings.history.resolve(),
-        env=agent.agent_environment(run=run_id, tmux=temporary),
-        earlier=journal.count_iterations(state.journal),
-        supervisors=[begin_supervisor(f"{run_id}-{number}", at_last=lambda: None) for number in range(jobs)],
-        supervisor=begin_supervisor(run_id, at_last=at_last),
-        make_controller=make_controller,
-    )
+        if self.put_back:
+            message = ", ".join(plural(count, what) if count else what for what, count in self.put_back.items())
+            self.write_journal("tamper", message=message, iteration=iteration)
+            self.last_lines.append(f"put back in #{iteration}: {message}")
+            self.put_back.clear()
 
 
 def merge_window(settings: Settings) -> int:
     """How many finished tasks are checked at the same time; on one machine checks compete with agents for its cores."""
-    return settings.landing_window or (_WINDOW_ELSEWHERE if settings.runner or settings.executor else 1)
-
-
-def _is_attempt() -> bool:
-    return "RALPH_ATTEMPT" in os.environ
+    return settings.landing_window or (4 if settings.runner or settings.executor else 1)

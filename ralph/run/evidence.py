@@ -1,19 +1,22 @@
-"""Evidence: the results of a task's checks before its first attempt, and whether ticked tasks still pass theirs.
+"""Evidence: what proves a task's tick, and RALPH_DONE: how they are checked, and accepted or taken back.
 
 A check proves something only if it was red before. The results are written below the task, so that they survive a
 restart and reach a clone.
 """
 
 import os
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from ralph.git.changes import run_git
-from ralph.plan import tasks
+from ralph.plan import progress, tasks
 from ralph.plan.tasks import Note, Task
 from ralph.run import acceptance
 from ralph.run.acceptance import Check, CheckResult, CommitLacks, checks_of_tasks
 from ralph.run.context import Run
-from ralph.words import plural, timestamp
+from ralph.run.judge import why_not_done
+from ralph.store.notes import StartResult
+from ralph.words import REASON_LENGTH, format_duration, join_names, one_line, plural, timestamp
 
 
 def run_check(run: Run, check: Check, lacks: CommitLacks, doing: str = "checking") -> CheckResult | None:
@@ -27,19 +30,26 @@ def run_check(run: Run, check: Check, lacks: CommitLacks, doing: str = "checking
     return None if run.stop_if_interrupted() else ended
 
 
-def run_checks_before(run: Run, checks: Iterable[Check], lacks: CommitLacks) -> dict[str, CheckResult] | None:
-    """Runs these checks before anything is built. Returns their results by text; None if a signal ended them.
+def run_checks(
+    run: Run, checks: Iterable[Check], lacks: CommitLacks = lambda *_: "", *, again: bool = False
+) -> dict[str, CheckResult] | None:
+    """Runs these checks, each once. Returns their results by text; None if a signal ended them.
 
-    Each is run once. One that may change something is not run, and counts as one that cannot run.
+    One that may change something is not run, and counts as one that cannot run. With `again`, for ticked tasks, a red
+    one is run twice, since tests can be flaky, and the end of max-time ends them, too.
     """
+    asked = {check.text: check for check in checks if check.fields}
     found = dict[str, CheckResult]()
-    for check in checks:
-        if check.fields and check.text not in found:
-            unknown = CheckResult(1, "not run beforehand", cannot_run=True)
-            ended = run_check(run, check, lacks) if check.changes_nothing else unknown
-            if ended is None:
-                return None
-            found[check.text] = ended
+    for number, (text, check) in enumerate(asked.items(), 1):
+        doing = f"checking {number} of {len(asked)} again" if again else "checking"
+        ended: CheckResult | None = CheckResult(1, "not run beforehand", cannot_run=True)
+        for _ in range((1 + again) * check.changes_nothing):
+            ended = None if again and run.remaining_s() <= 0 else run_check(run, check, lacks, doing)
+            if not ended or not ended.failed or ended.cannot_run:
+                break
+        if not ended:
+            return None
+        found[text] = ended
     return found
 
 
@@ -66,40 +76,133 @@ def is_proved(task: Task, checks: Sequence[Check], *, has_changes: bool) -> bool
 def recheck(run: Run, text: bytes, lacks: CommitLacks) -> dict[str, str] | None:
     """Runs the checks of ticked tasks again. Returns why tasks are no longer done, by id; None if it had to stop early.
 
-    Each check is run once, in the order of the list, and a red one twice, since tests can be flaky. It skips checks
-    that passed before their task began, or that may change something; one that cannot run counts for nothing.
+    It skips checks that passed before their task began; one that cannot run counts for nothing.
     """
-    asked = dict[str, list[Task]]()
+    owners = defaultdict[str, list[Task]](list)
     for task in tasks.read_tasks(text):
-        held_before = {one for each in (task, *task.subtasks) for one in each.note_values("held")}
+        held_before = [one for each in (task, *task.subtasks) for one in each.note_values("held")]
         for check in checks_of_tasks([task] if task.mark == "x" else ()):
-            if check.fields and check.changes_nothing and check.text not in held_before:
-                asked.setdefault(check.text, []).append(task)
-    broken = dict[str, str]()
-    for number, (line, owners) in enumerate(asked.items(), 1):
-        doing = f"checking {number} of {len(asked)} again"
-        run.console.set_activity(doing)
-        for is_last in (False, True):
-            is_over = run.settings.max_time is not None and run.elapsed_s() >= run.settings.max_time
-            if is_over or (ended := run_check(run, acceptance.parse_check(line), lacks, doing)) is None:
-                return None
-            if not ended.failed or ended.cannot_run:
-                break
-            if is_last:
-                broken |= {
-                    one.id: f"a later change broke it{_breaking_commit(run, one.id)}: {ended.why}" for one in owners
-                }
-    return broken
+            if check.text not in held_before:
+                owners[check.text].append(task)
+    found = run_checks(run, map(acceptance.parse_check, owners), lacks, again=True)
+    if found is None:
+        return None
+    broken = [(one, ended.why) for line, ended in found.items() if not ended.cannot_run for one in owners[line]]
+    return {one.id: f"a later change broke it{_breaking_commit(run, one.id)}: {why}" for one, why in broken if why}
 
 
 def _breaking_commit(run: Run, task_id: str) -> str:
     """Names the commit after the task's own, or how many there are; empty if git does not know."""
-
-    def commits(*which: str) -> list[str]:
-        return os.fsdecode(run_git("log", "--format=%h %s", *which, cwd=run.top).stdout).splitlines()
-
-    own = commits("-1", f"--grep=^Ralph-Task: {task_id}$")
-    later = commits(f"{own[0].split()[0]}..") if own else []
+    own = f"HEAD^{{/Ralph-Task: {task_id}(\n|$)}}"
+    later = os.fsdecode(run_git("log", "--format=%h %s", f"{own}..", cwd=run.top).stdout).splitlines()
     if not later:
         return ""
     return f" ({later[0]})" if len(later) == 1 else f" (one of {plural(len(later), 'commit')} since)"
+
+
+def check_done_and_count(run: Run) -> None:
+    """Accepts a RALPH_DONE, or refuses it, which counts toward the limit.
+
+    Work that the user adds meanwhile also keeps the plan from being done, but is not a refusal.
+    """
+    if reasons := check_done(run):
+        run.tally.refusals += 1
+        run.tally.last_failure = why = one_line("; ".join(reasons), REASON_LENGTH)
+        if run.last_lines:
+            run.last_lines[-1] += f" · done refused: {why}"
+    run.state.remove_iteration_note()
+
+
+def check_done(run: Run, *, is_verified: bool = False) -> Sequence[str]:
+    """Returns why RALPH_DONE was refused; empty if it was accepted, or if a signal left that open.
+
+    No task may be open, then the checks of all ticked tasks must pass once more, then the verify command.
+    """
+    before = _open_work(run)
+    reasons = why_not_done(run.file.last) if run.controller.picks_tasks else []
+    if not reasons:
+        if (broken := run.controller.recheck()) is None:
+            return ()
+        reasons = [f"{task} is not done: {why}" for task, why in broken.items()]
+    verified = run_verify(run) if run.settings.verify and not reasons and not is_verified else None
+    if verified and verified.failed:
+        refuse_done(run, [verified.failed], output=verified.output)
+        return [verified.why]
+    if reasons:
+        refuse_done(run, reasons)
+    elif run.read_progress() and (new := _open_work(run) - before):
+        run.console.complain(f"back to work: {join_names(sorted(new))} came while it was verified")
+        run.file.edit(progress.with_status, "IN_PROGRESS")
+    elif verified or is_verified or not run.settings.verify:
+        _accept_done(run)
+    return reasons
+
+
+def _open_work(run: Run) -> set[str]:
+    """Returns the open tasks of the progress file, and what the user wrote under Messages."""
+    messages = {line.decode(errors="replace") for line in progress.section_lines(run.file.text, "Messages")}
+    return {task.whole for task in run.file.last.open} | messages
+
+
+def _accept_done(run: Run) -> None:
+    """Records that RALPH_DONE is true, and removes what an earlier refusal left in the file."""
+    settings = run.settings
+    if run.controller.picks_tasks:  # so ralph sets the status
+        run.file.edit(progress.with_status, "RALPH_DONE")
+        run.write_statuses_to_plan()
+        if not run.git_settings.serious:
+            run.changes.take_changes()
+    run.file.edit(progress.without_rejection)
+    if settings.verify or (settings.strict and settings.evidence):
+        alone = "" if settings.verify else f" {progress.CHECKS_ALONE}"
+        run.file.edit(progress.with_verified, f"{timestamp()} {run.changes.identify_tree()}{alone}")
+
+
+def refuse_done(run: Run, reasons: Sequence[str], missing: Sequence[Task] = (), output: str = "") -> None:
+    """Removes RALPH_DONE; puts the missing tasks back, and writes the reasons for the next iteration."""
+    for reason in reasons:
+        run.console.complain(f"RALPH_DONE refused: {reason}")
+    run.file.edit(progress.with_tasks_added, [task.line.body for task in missing])
+    run.file.edit(progress.with_rejection, reasons, output)
+    run.file.edit(progress.with_status, "IN_PROGRESS")
+
+
+def run_first_verify(run: Run) -> bool:
+    """Runs the verify command once before the first agent, which is not to blame for a red one; True if it ran now."""
+    settings, now, tally = run.settings, run.file.last, run.tally
+    if tally.red_start is not None or settings.once or run.start.rehearsal or run.is_attempt:
+        return False
+    if now.verified and now.verified_commit == run.changes.identify_tree():
+        _save_start_result(run, "")
+    elif (ended := run_verify(run)) and ended.failed:
+        run.console.complain(f"before the first task, {ended.failed}")
+    return True
+
+
+def _save_start_result(run: Run, failure: str) -> None:
+    run.tally.red_start = failure
+    run.state.save_note(StartResult(command=run.settings.verify or "", failure=failure))
+
+
+def run_verify(run: Run) -> CheckResult | None:
+    """Runs the verify command and returns its result; None if a signal ended it."""
+    command, tally = run.settings.verify or "", run.tally
+    ended = run.command_runner.run_shell("verifying", "the verify command", command)
+    if ended is None:
+        return None
+    tally.red_failures = tally.red_failures + 1 if ended.failed and tally.red_start else 0
+    if tally.red_start is None or not ended.failed:
+        _save_start_result(run, ended.why)
+    verified = ended._replace(what=f"the verify command `{' '.join(command.split())}` {ended.what}")
+    run.write_journal(
+        "verify",
+        success=not verified.failed,
+        message=verified.why,
+        command=command,
+        duration_s=round(verified.took_s, 3),
+    )
+    for line in verified.why.split("\n")[1:]:
+        run.screen.say_for_agent(f"  {line}")
+    if not verified.failed:
+        run.screen.remark(f"ralph: verified in {format_duration(verified.took_s)}")
+    return verified

@@ -1,13 +1,14 @@
-"""Judges an iteration and adds it to the tally. What ralph can check counts above the agent's word."""
+"""An iteration: the controller that runs it, what is known of it, and how it is judged; then it counts in the tally."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from ralph.agent.turn import Commits, Outcome, Turn
 from ralph.plan.progress import Progress, Task, vanished_tasks
 from ralph.run.stop_rules import Reason, Stop, Tally
 from ralph.settings.table import Settings
-from ralph.words import REASON_LENGTH, format_moment, join_names, one_line, shorten
+from ralph.words import REASON_LENGTH, format_moment, join_names, one_line, plural, shorten
 
 _TROUBLE_PAUSES = 16
 """Pauses in a row, three hours in all, after which lasting network or server trouble ends the run."""
@@ -62,48 +63,81 @@ class Iteration:
     """Why the run has to end, if no further iteration can help."""
 
     @property
-    def newly_ticked_count(self) -> int:
-        """How many more tasks are ticked than before."""
-        return self.after.ticked - self.before.ticked
-
-    @property
-    def new_task_count(self) -> int:
-        """How many more tasks there are than before."""
-        return len(self.after.tasks) - len(self.before.tasks)
-
-    @property
     def has_list_progress(self) -> bool:
         """Whether a task was ticked or added, even if it was moved out of the list meanwhile."""
-        before, after = ([*one.tasks, *one.elsewhere] for one in (self.before, self.after))
-        ticked = {task.whole for task in after if task.mark == "x"} - {
-            task.whole for task in before if task.mark == "x"
-        }
-        added = self.new_task_count > 0 or bool(vanished_tasks(self.after, self.before))
-        return added or any(task.whole in ticked for task in self.before.open)
+        was, now = self.before, self.after
+        ticks = [sum(task.mark == "x" for task in (*one.tasks, *one.elsewhere)) for one in (was, now)]
+        return ticks[1] > ticks[0] or len(now.tasks) > len(was.tasks) or bool(vanished_tasks(now, was))
+
+
+AroundTurn = Callable[[], AbstractContextManager[TurnFindings]]
+"""Surrounds a turn of the agent, to watch over the working tree; the findings are complete when it is over."""
+
+
+class Controller:
+    """Picks, checks and ticks tasks around the turns of the agent. This one does nothing, and runs no agent."""
+
+    around_turn: AroundTurn = staticmethod(lambda: nullcontext(TurnFindings()))
+    picks_tasks = False
+    """Whether ralph picks the tasks and ticks them."""
+    is_parallel = False
+    """Whether several agents work at the same time."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether agents are at work between two iterations."""
+        return False
+
+    @property
+    def activity(self) -> Sequence[str]:
+        """A line for each agent at work besides the one of the iteration."""
+        return ()
+
+    def tidy_task_list(self) -> None:
+        """Brings the task list into the form that the next choice needs."""
+
+    def choose_next(self) -> Stop | None:
+        """Chooses the next task. Returns why none can be begun, or None."""
+
+    def run_iteration(self) -> Iteration:
+        """Runs the next iteration and returns what is known of it once its agent has ended."""
+        raise NotImplementedError
+
+    def conclude(self, iteration: Iteration) -> Iteration:
+        """Returns the judged iteration with its result, which is in the progress file too by then."""
+        return iteration
+
+    def recheck(self) -> Mapping[str, str] | None:
+        """Unticks tasks whose checks fail now. Returns why, by task id; None if that could not be found out."""
+        return {}
+
+    def wait_for_running_work(self, stop: Stop | None) -> Stop | None:
+        """Returns why to stop now; None if running work ends first."""
+        return stop
+
+    def pause_new_work_until(self, until: float) -> bool:  # noqa: ARG002 - of the interface
+        """Begins no agent before that moment, in seconds since 1970. Returns whether other work continues."""
+        return False
+
+    def close(self) -> None:
+        """Ends all work, even after an error."""
 
 
 def judge_iteration(iteration: Iteration, tally: Tally, settings: Settings) -> Iteration:
     """Returns the iteration with its result, before anything is verified."""
     if blocked := iteration.findings.blocked:
         return replace(iteration, failed=blocked, ended=Stop(Reason.TAMPERED, blocked))
-    outcome = iteration.turn.outcome
-    after = iteration.after
-    missing = vanished_tasks(iteration.before, after)
+    turn, after = iteration.turn, iteration.after
     moved = iteration.has_list_progress or bool(iteration.changed)
-    is_repeated = outcome is Outcome.LIMIT and (settings.wait or iteration.turn.another_is_free)
-    if outcome is Outcome.TROUBLE:
-        is_repeated = moved or tally.waits_for is not outcome or tally.repeats < _TROUBLE_PAUSES
-    if settings.once and iteration.changed:
-        is_repeated = False
+    is_repeated = turn.outcome is Outcome.LIMIT and (settings.wait or turn.another_is_free)
+    if turn.outcome is Outcome.TROUBLE:
+        is_repeated = moved or tally.waits_for is not turn.outcome or tally.repeats < _TROUBLE_PAUSES
+    iteration = replace(iteration, missing=vanished_tasks(iteration.before, after), moved=moved)
     return replace(
         iteration,
-        missing=missing,
-        moved=moved,
         is_repeated=is_repeated,
         failed=_why_failed(iteration, settings),
-        refused=_why_done_refused(iteration, missing, has_moved=moved or tally.has_moved)
-        if after.done and not settings.once
-        else (),
+        refused=_why_done_refused(iteration, tally) if after.done and not settings.once else (),
         ended=None if is_repeated else _why_run_ends(iteration, settings),
     )
 
@@ -134,49 +168,35 @@ _ENDS = {
     Outcome.TROUBLE: Reason.TROUBLE,
 }
 """Outcomes after which another iteration would only cost; the last two once ralph no longer waits."""
-_ENDS_ONCE = {Outcome.OUT_OF_BUDGET: Reason.LIMIT, Outcome.OUT_OF_TIME: Reason.LIMIT}
 
 
 def _why_run_ends(iteration: Iteration, settings: Settings) -> Stop | None:
     turn = iteration.turn
-    after = iteration.after
-    reason = _ENDS.get(turn.outcome)
-    if settings.once:
-        if iteration.changed and turn.outcome in (Outcome.OK, Outcome.LIMIT, Outcome.TROUBLE):
-            changed = join_names(iteration.changed, 10)
-            return Stop(Reason.ONCE_FAILED, f"it may change nothing but the progress file, and changed {changed}")
-        if turn.outcome is Outcome.OK:
-            return Stop(Reason.ONCE) if after.blocked is None else Stop(Reason.BLOCKED, after.blocked)
-        reason = reason or _ENDS_ONCE.get(turn.outcome, Reason.ONCE_FAILED)
-    if reason:
-        return Stop(reason, turn.why + (f"; until {format_moment(turn.resets_at, 0)}" if turn.resets_at else ""))
+    if reason := _ENDS.get(turn.outcome):
+        return Stop(reason, f"{turn.why}{f'; until {format_moment(turn.resets_at, 0)}' if turn.resets_at else ''}")
     if iteration.findings.tampered and settings.on_tamper == "abort":
         return Stop(Reason.TAMPERED, f"{'; '.join(iteration.findings.tampered)} (undone)")
     return None
 
 
-def _why_done_refused(iteration: Iteration, missing: tuple[Task, ...], *, has_moved: bool) -> tuple[str, ...]:
+def _why_done_refused(iteration: Iteration, tally: Tally) -> tuple[str, ...]:
     """Returns why a claim of done is refused, in words that the next iteration can act on; empty if it is not."""
-    turn = iteration.turn
-    reasons = why_not_done(iteration.after)
-    if not iteration.after.tasks and not has_moved:
-        reasons.append("no task in the list, and no change since the plan began: plan first, or write the tasks")
-    if iteration.after.blocked is not None:
-        reasons.append("RALPH_BLOCKED is there, too")
-    if missing:
-        reasons.append(f"{_count_tasks(missing)} gone without being ticked, now put back: {quote_tasks(missing)}")
-    if turn.outcome is not Outcome.OK:
-        reasons.append(f"the iteration that claimed it did not end well: {turn.why}")
-    return tuple(reasons)
+    turn, after, missing = iteration.turn, iteration.after, iteration.missing
+    nothing = "no task in the list, and no change since the plan began: plan first, or write the tasks"
+    reasons = {
+        nothing: not (after.tasks or iteration.moved or tally.has_moved),
+        "RALPH_BLOCKED is there, too": after.blocked is not None,
+        f"{plural(len(missing), 'task')} gone without being ticked, now put back: {quote_tasks(missing)}": bool(
+            missing
+        ),
+        f"the iteration that claimed it did not end well: {turn.why}": turn.outcome is not Outcome.OK,
+    }
+    return (*why_not_done(after), *(reason for reason, holds in reasons.items() if holds))
 
 
 def why_not_done(now: Progress) -> list[str]:
     """Returns why the plan is not done, as far as the progress file alone shows."""
-    return [f"{_count_tasks(now.open)} not ticked: {quote_tasks(now.open)}"] if now.open else []
-
-
-def _count_tasks(tasks: tuple[Task, ...]) -> str:
-    return "1 task is" if len(tasks) == 1 else f"{len(tasks)} tasks are"
+    return [f"{plural(len(now.open), 'task')} not ticked: {quote_tasks(now.open)}"] if now.open else []
 
 
 def quote_tasks(tasks: Sequence[Task]) -> str:
@@ -184,39 +204,36 @@ def quote_tasks(tasks: Sequence[Task]) -> str:
     return join_names([f'"{shorten(task.whole, 80)}"' for task in tasks], 3)
 
 
-def add_to_tally(tally: Tally, iteration: Iteration) -> Tally:
-    """Returns the tally after one more iteration.
+def add_to_tally(tally: Tally, iteration: Iteration, task: str = "") -> None:
+    """Counts one more iteration, which worked on this task.
 
     Failures and refusals may alternate; only a good iteration resets the counts. A claim of done alone neither adds nor
     resets: its check decides. An iteration that is repeated changes only costs, commits and the length of the pause.
     """
-    tally = replace(tally)
     turn = iteration.turn
     tally.commits += iteration.commits.count
     if turn.cost_usd is not None:
         tally.cost_usd = (tally.cost_usd or 0.0) + turn.cost_usd
     tally.at_least |= turn.at_least
     tally.pays = turn.pays or tally.pays
+    tally.crashes[task] = tally.crashes[task] + 1 if turn.outcome is Outcome.FAILED else 0
     if iteration.moved:
         tally.stalls, tally.has_moved = 0, True
     if iteration.is_repeated:
         in_a_row = tally.waits_for is turn.outcome and not iteration.moved
-        tally.waits_for = turn.outcome
-        tally.repeats = tally.repeats + 1 if in_a_row else 1
-        return tally
-    tally.waits_for = None
-    tally.repeats = 0
+        tally.waits_for, tally.repeats = turn.outcome, tally.repeats + 1 if in_a_row else 1
+        return
+    tally.waits_for, tally.repeats = None, 0
     tally.iterations += not iteration.is_merge
     if iteration.is_queued and not iteration.failed:
-        return tally
+        return
     tally.stalls += not iteration.moved
-    if not iteration.failed and not iteration.refused and not iteration.after.done:
+    if not (iteration.failed or iteration.refused or iteration.after.done):
         tally.failures = tally.refusals = tally.red_failures = 0
-        return tally
+        return
     tally.failures += bool(iteration.failed) and not iteration.may_retry
     tally.refusals += bool(iteration.refused)
     tally.last_failure = one_line(iteration.failed or "; ".join(iteration.refused), REASON_LENGTH) or tally.last_failure
-    return tally
 
 
 def pause_after_turn_s(turn: Turn, *, repeats: int, now: float) -> float:

@@ -1,7 +1,9 @@
-"""Texts about a run for the user: its heading, status line, notices and last line. Pure functions."""
+"""Texts about a run: for the user its heading, status line, notices and last line; for the next iteration a memory."""
 
+import os
 import shlex
 import time
+from itertools import islice
 
 from ralph import files
 from ralph.agent.turn import Outcome
@@ -11,125 +13,127 @@ from ralph.run.context import Run
 from ralph.run.judge import Iteration
 from ralph.run.stop_rules import Reason, Stop
 from ralph.screen.text import clip, display_width
-from ralph.words import REASON_LENGTH, format_duration, format_usd, one_line, plural, shorten
+from ralph.store import journal
+from ralph.store.notes import ModeChange
+from ralph.store.state import State
+from ralph.words import (
+    REASON_LENGTH,
+    format_duration,
+    format_usd,
+    join_names,
+    one_line,
+    plural,
+    shorten,
+    without_control_codes,
+)
 
 _IDLE_S = 2.0
 """Seconds of silence from which the status line mentions it."""
 _DOING_COLUMNS = 16
 """Columns for the current activity, before figures are left out."""
+_ITERATIONS = 3
+_MOST = 8_000
+"""The most characters of a memory, since each iteration pays for reading them."""
+_WORDS = 600
+_TAIL_BYTES = 64_000
+"""Bytes at the end of the journal in which a memory looks for these iterations."""
+HANDOVER = "RALPH_HANDOVER"
+"""A variable of an attempt's environment: the handover of the attempt before it at the same task."""
+
+
+def first_line(run: Run) -> str:
+    """The first line of a run: where its progress is, why it may not commit, what it found, who gets notices."""
+    settings, commit, names = run.settings, run.changes.identify_tree(), ", ".join(run.outbox.names)
+    off = "" if settings.auto_commit else f" · commits are off ({settings.given['auto_commit'].where})"
+    found = " · uncommitted changes" if "-dirty-" in commit else "" if commit else " · no commit to return to"
+    return f"progress in {run.file.path}{off}{found}{names and f' · notices: {names}'}"
 
 
 def _mode(run: Run) -> str:
     return f"{run.mode} {run.file.last.rounds}".strip()
 
 
-def first_line(run: Run) -> str:
-    """The first line of a run: where its progress is, why it may not commit, what it found, who gets notices."""
-    off = "" if run.settings.auto_commit else f"commits are off ({run.settings.given['auto_commit'].where})"
-    commit, text = run.changes.identify_tree(), ", ".join(run.outbox.names)
-    found = "uncommitted changes" if "-dirty-" in commit else "" if commit else "no commit to return to"
-    return " · ".join(filter(None, [f"progress in {run.file.path}", off, found, text and f"notices: {text}"]))
-
-
 def iteration_heading(run: Run) -> str:
     """The first line of an iteration."""
-    what = f"{_mode(run)} {run.start.name}"
+    current, most = run.current, run.settings.max_iterations
     if run.settings.once:
-        return what
-    at_most = f" of {run.settings.max_iterations}" if run.settings.max_iterations else ""
+        return f"{_mode(run)} {run.start.name}"
+    at_most = f" of {most}" if most else ""
     if run.earlier:
-        at_most = f" ({run.current.number - run.earlier}{at_most} in this run)"
-    task = f" · {run.current.task}" if run.current.task else ""
-    return f"{what} · iteration {run.current.number}{at_most} · {run.file.last.task_counts}{task}"
+        at_most = f" ({current.number - run.earlier}{at_most} in this run)"
+    what = f"{_mode(run)} {run.start.name} · iteration {current.number}{at_most}"
+    return f"{what} · {run.file.last.task_counts}{current.task and f' · {current.task}'}"
 
 
 def iteration_summary(run: Run, iteration: Iteration) -> str:
     """`#7 · 9/15 tasks (+1, 2 new) · 3 commits +212 −40 · 6m12s · $0.41`, and what was wrong."""  # noqa: RUF002
-    turn, commits = iteration.turn, iteration.commits
-    changes = [f"{iteration.newly_ticked_count:+d}"] if iteration.newly_ticked_count else []
-    if iteration.new_task_count > 0:
-        changes.append(f"{iteration.new_task_count} new")
+    turn, commits, after = iteration.turn, iteration.commits, iteration.after
+    ticked, new = after.ticked - iteration.before.ticked, len(after.tasks) - len(iteration.before.tasks)
+    changes = f"{f'{ticked:+d}, ' if ticked else ''}{f'{new} new' if new > 0 else ''}".removesuffix(", ")
     wrong = one_line(iteration.failed or turn.why, REASON_LENGTH)
     parts = [
         f"#{run.current.number}",
         run.current.task,
-        iteration.after.task_counts + (f" ({', '.join(changes)})" if changes else ""),
+        f"{after.task_counts}{changes and f' ({changes})'}",
         f"{plural(commits.count, 'commit')} +{commits.added} −{commits.removed}" if commits.count else "",  # noqa: RUF001 - a minus
         "waits to be merged" if iteration.is_queued else "merged" if iteration.is_merge and iteration.passed else "",
         format_duration(turn.took_s),
         turn.model if len(run.settings.model or ()) > 1 else "",
-        format_usd(turn.cost_usd, at_least=turn.at_least) if turn.cost_usd is not None else "",
+        format_usd(turn.cost_usd, at_least=turn.at_least),
         wrong if turn.outcome is Outcome.OK else f"{turn.outcome.value}: {wrong}",
         f"done refused: {one_line('; '.join(iteration.refused), REASON_LENGTH)}" if iteration.refused else "",
     ]
     return " · ".join(filter(None, parts))
 
 
-def started_notice(run: Run) -> Notice:
-    """The notice that the first iteration begins."""
-    red = run.tally.red_start
-    return _notice(run, "started", "Started", red and f"Verify was red before the first task: {red}")
-
-
-def progress_notice(run: Run, iteration: Iteration) -> Notice:
-    """The notice that an iteration is over."""
-    how = "failed" if iteration.failed else "completed"
-    return _notice(run, "progress", "Progress", f"Iteration {run.current.number} {how}", run.live.summaries[-1])
-
-
-def waiting_notice(run: Run, what: str, why: str) -> Notice:
-    """The notice that nothing happens for a while."""
-    return _notice(run, "waiting", "Waiting", what.capitalize(), f"Reason: {shorten(why, 1000)}")
-
-
-def end_notice(run: Run, stop: Stop) -> Notice:
-    """The notice that the run is over: why, its result, and what the user can do."""
-    code, move, pays = stop.reason.code, stop.next_step_hint(run.file.path.name), run.tally.pays
-    event, what = "stopped", "Stopped"
-    if code == 0:
-        is_plan = run.mode == "plan"
-        event, what = ("planned", "Planning Complete!") if is_plan else ("done", "Complete!")
-    elif code in (1, 4):
-        event, what = "blocked", "Blocked"
-    lines = [
-        stop.why and f"Reason: {shorten(stop.why, 1000)}",
-        move and f"To continue: {move}",
-        run_figures(run) + (f", paid by the API key in {pays}" if pays else ""),
-        "Last:" if run.live.summaries else "",
-    ]
-    return _notice(run, event, what, *lines, *run.live.summaries, *run.live.put_backs)
-
-
-def _notice(run: Run, event: str, what: str, *lines: str) -> Notice:
+def new_notice(run: Run, event: str, what: str, *lines: str | None) -> Notice:
+    """A notice of that event, with these lines of its own, as far as they say something."""
     title = f"Rehearsal: Ralph {what}" if run.start.rehearsal else f"Ralph {what}"  # so that nobody takes it for real
     parts = [f"Plan: {run.start.name}", f"Mode: {_mode(run)}", *lines, f"Repo: {run.top.name}"]
     return Notice(event, title, "\n".join(filter(None, parts)))
 
 
+def started_notice(run: Run) -> Notice:
+    """The notice that the first iteration begins."""
+    red = run.tally.red_start
+    return new_notice(run, "started", "Started", red and f"Verify was red before the first task: {red}")
+
+
+def end_notice(run: Run, stop: Stop) -> Notice:
+    """The notice that the run is over: why, its result, and what the user can do."""
+    code, move, pays = stop.reason.code, stop.next_step_hint(run.file.path.name), run.tally.pays
+    event, what = ("blocked", "Blocked") if code in (1, 4) else ("stopped", "Stopped")
+    if code == 0:
+        event, what = ("planned", "Planning Complete!") if run.mode == "plan" else ("done", "Complete!")
+    lines = [
+        stop.why and f"Reason: {shorten(stop.why, 1000)}",
+        move and f"To continue: {move}",
+        f"{run_figures(run)}{pays and f', paid by the API key in {pays}'}",
+        "Last:" if run.last_lines else "",
+    ]
+    return new_notice(run, event, what, *lines, *run.last_lines)
+
+
 def last_line(run: Run, stop: Stop) -> str:
     """The last line of a run."""
-    what = stop.reason.label + f": {stop.why}" * bool(stop.why and stop.reason.code != 1)  # an error is on stderr
-    move = stop.next_step_hint(run.file.path.name)
-    ends = f"to continue, {move}" if move else ""
-    if stop.reason is Reason.ONCE and run.settings.once and run.settings.next_mode:
-        what = f"{run.mode} ready in {run.file.path}"
-        ends = f"next: ralph {shlex.quote(run.start.asked.plan)} {run.settings.next_mode}"
-    return " · ".join(filter(None, [what, run_figures(run), ends]))
+    reason, move, settings = stop.reason, stop.next_step_hint(run.file.path.name), run.settings
+    if reason is Reason.ONCE and settings.once and settings.next_mode:
+        next_step = f"next: ralph {shlex.quote(run.start.asked.plan)} {settings.next_mode}"
+        return f"{run.mode} ready in {run.file.path} · {run_figures(run)} · {next_step}"
+    why = f": {stop.why}" if stop.why and reason.code != 1 else ""  # an error is on stderr
+    return f"{reason.label}{why} · {run_figures(run)}{move and f' · to continue, {move}'}"
 
 
 def run_figures(run: Run) -> str:
     """The figures of the run so far: tasks, iterations, commits, time and cost."""
-    tally, parts = run.tally, [run.file.last.task_counts]
-    if tally.iterations > 1 or not run.settings.once:
-        parts += [plural(tally.iterations, "iteration"), plural(tally.commits, "commit")]
-    if run.file.last.done and run.settings.strict and not run.settings.evidence:
-        parts.append("not checked again")
-    parts.append(format_duration(run.elapsed_s()))
-    if tally.waited_s:
-        parts.append(f"{format_duration(tally.waited_s)} of it waiting")
-    if tally.cost_usd is not None:
-        parts.append(format_usd(tally.cost_usd, at_least=tally.at_least))
-    return " · ".join(parts)
+    tally, now, settings = run.tally, run.file.last, run.settings
+    counts = f" · {plural(tally.iterations, 'iteration')} · {plural(tally.commits, 'commit')}"
+    if settings.once and tally.iterations <= 1:
+        counts = ""
+    unchecked = " · not checked again" if now.done and settings.strict and not settings.evidence else ""
+    waited = f" · {format_duration(tally.waited_s)} of it waiting" if tally.waited_s else ""
+    cost = format_usd(tally.cost_usd, at_least=tally.at_least)
+    return f"{now.task_counts}{counts}{unchecked} · {format_duration(run.elapsed_s())}{waited}{cost and f' · {cost}'}"
 
 
 def status_line(run: Run, edge: int) -> str:
@@ -137,8 +141,8 @@ def status_line(run: Run, edge: int) -> str:
 
     Above it is a line for each task in progress, under `--jobs`.
     """
-    tally = run.tally
-    now = run.file.last
+    tally, now, number = run.tally, run.file.last, run.current.number
+    cost = format_usd(tally.cost_usd, at_least=tally.at_least)
     doing = run.view.doing
     silent_s = time.monotonic() - run.view.heard_at
     clock = f" · idle {format_duration(silent_s)}" if silent_s >= _IDLE_S else ""
@@ -149,16 +153,56 @@ def status_line(run: Run, edge: int) -> str:
         clock = left or f" · {format_duration(took_s)}"
     if progress.parse(files.read_or_empty(run.file.path)).stop:  # the run itself reads it after the iteration
         clock += " · then RALPH_STOP"
-    figures = []
-    if run.current.number and not run.settings.once:  # planning works on no task
-        if now.tasks:
-            figures.append(f"task {min(now.ticked + 1, len(now.tasks))} of {len(now.tasks)} · ")
-        figures.append(f"iteration {run.current.number} · ")
-    figures.append(f"{format_duration(run.elapsed_s())} · ")
-    if tally.cost_usd is not None:
-        figures.append(f"{format_usd(tally.cost_usd, at_least=tally.at_least)} · ")
-    while figures and display_width("".join(figures) + clock) + min(_DOING_COLUMNS, display_width(doing)) > edge:
+    works, count = number and not run.settings.once, len(now.tasks)  # planning works on no task
+    figures = [
+        f"task {min(now.ticked + 1, count)} of {count} · " if works and count else "",
+        f"iteration {number} · " if works else "",
+        f"{format_duration(run.elapsed_s())} · ",
+        cost and f"{cost} · ",
+    ]
+    least = min(_DOING_COLUMNS, display_width(doing))
+    while (shown := "".join(figures)) and display_width(shown + clock) + least > edge:
         figures.pop()
-    shown = "".join(figures)
     line = clip(shown + clip(doing, edge - display_width(shown + clock)) + clock, edge)
     return "\n".join([*run.controller.activity, line])
+
+
+def prompt_memory(state: State, *, task: str = "", so_far: str = "") -> str:
+    """Returns the last iterations, the handover of one cut short, the last change of mode, and sums; empty at first.
+
+    `so_far` are the figures of this run; failures of `task` are left out, since the prompt has them elsewhere.
+    """
+    newest = journal.newest_iterations(files.read_or_empty(state.journal, _TAIL_BYTES))
+    rows = [*islice(newest, _ITERATIONS)][::-1]
+    cut, left = last_handover(state, task), state.load_note(ModeChange)
+    if not (rows or cut):
+        return ""
+    lines = ["The last iterations, the newest last:"]
+    for row in rows:
+        begins = row.summary.removesuffix(one_line(row.message, REASON_LENGTH)).rstrip(" :·")
+        lines.append(f"- {row.mode_and_round} · {row.summary if row.success else f'{begins} · it did not succeed'}")
+        is_told = bool(task) and row.message.startswith(f"{task}, ")
+        words = dict.fromkeys(filter(None, ("" if is_told else row.message, row.said)))
+        lines += [f"  {one_line(message, _WORDS)}" for message in words]
+    kept = left.lines if left else ()
+    lines += [cut and f"One was cut short before it was ready: {cut}", *kept, so_far and f"This run so far: {so_far}"]
+    return shorten(without_control_codes("\n".join(filter(None, lines))), _MOST)
+
+
+def last_handover(state: State, task: str) -> str:
+    """Returns the handover of the last iteration, or of the last one at this task; empty if it was not cut short."""
+    for row in journal.newest_iterations(files.read_or_empty(state.journal, _TAIL_BYTES)):
+        if (row.requirement_id or task) in (task, "") and (row.handover or row.ended == "ok"):  # else it did nothing
+            return row.handover
+    return os.environ.get(HANDOVER, "")
+
+
+def record_mode_results(state: State, before: str, now: str) -> None:
+    """Records what the mode `before` left: the files that it changed."""
+    changed = dict[str, None]()
+    for row in journal.read(state.journal):
+        if row.event == "mode":
+            changed.clear()
+        changed.update(dict.fromkeys(filter(None, row.files.split("\n"))))
+    left = f"  changed by then: {join_names([*changed], 40) or 'nothing'}"
+    state.save_note(ModeChange(lines=[f"The last change of mode: {before} -> {now}", left]))

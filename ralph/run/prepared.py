@@ -5,7 +5,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
@@ -15,7 +15,7 @@ from ralph.errors import RalphError
 from ralph.plan import progress
 from ralph.plan.progress import Progress
 from ralph.plan.prompt import Prompt, Value, available_modes, template_folders
-from ralph.run.stop_rules import Stop
+from ralph.run.stop_rules import Reason, Stop
 from ralph.settings import denied, sources
 from ralph.settings.options import Invocation
 from ralph.settings.table import GivenSetting, Settings, agent_variable_name
@@ -106,9 +106,11 @@ class PreparedStart:
 
     def why_stuck(self, text: bytes) -> Stop | None:
         """Returns why no task of this progress file can begin. Raises RalphError with all that is wrong with it."""
-        from ralph.run import tasklist  # noqa: PLC0415 - 40 ms that only --strict pays
+        from ralph.plan.tasks import why_stuck  # noqa: PLC0415 - 40 ms that only --strict pays
+        from ralph.run.acceptance import validate_list  # noqa: PLC0415 - same
 
-        return tasklist.stop_where_stuck(tasklist.validate_list(text, self.progress_path.name, self.settings))
+        why = why_stuck(validate_list(text, self.progress_path.name, self.settings))
+        return Stop(Reason.STUCK, why) if why else None
 
     def is_verified_stale(self, now: Progress) -> bool:
         """Whether something has changed since ralph last checked all ticked tasks."""
@@ -118,13 +120,12 @@ class PreparedStart:
         changes.begin()
         return self.settings.evidence and now.verified_commit != changes.identify_tree()
 
+    @cache  # noqa: B019 - a run has one for each of its modes
     def load_prompt(self) -> Prompt:
-        """Returns the prompt template of this mode, compiled once. Raises RalphError with all that is wrong with it."""
-        return self._prompt
+        """Returns the prompt template of this mode, with the variables that are the same in every iteration.
 
-    @cached_property
-    def _prompt(self) -> Prompt:
-        """The template with the variables that are the same in every iteration."""
+        Raises RalphError with all that is wrong with it.
+        """
         settings = self.settings
         values: dict[str, Value] = {
             "PLAN_FILE": str(self.plan),

@@ -1,6 +1,7 @@
 """The verdict: why to stop before the next iteration. Pure functions."""
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
@@ -14,10 +15,17 @@ _NOTHING_USD = 1e-6
 """Less than this counts as nothing, since sums of prices are not exact."""
 _RED_AT_MOST = 3
 """Attempts in a row that may fail only because of a verify command that was red before the first."""
+_NOTHING_MOVED = "no task ticked or added, no file but the progress file"
 _FIX_AND_RERUN = "fix it, then run ralph again (from cron, first delete RALPH_BLOCKED in {})"
 
 
-class Reason(Enum):
+class _RunEnd(NamedTuple):
+    code: int
+    label: str
+    move: str = ""
+
+
+class Reason(_RunEnd, Enum):
     """Why a run ends: the exit code, the word for it, and what the user can do to continue."""
 
     DONE = 0, "done"
@@ -45,11 +53,6 @@ class Reason(Enum):
     REFUSED = 4, "done refused", _FIX_AND_RERUN
     INTERRUPTED = 128, "interrupted", "run it again; to change course, write under ## Messages or use ralph PLAN talk"
     """The exit code is this plus the signal's number."""
-
-    def __init__(self, code: int, label: str, move: str = "") -> None:
-        self.code = code
-        self.label = label
-        self.move = move
 
 
 class Stop(NamedTuple):
@@ -93,8 +96,8 @@ class Tally:
     """The last failure or refusal."""
     has_moved: bool = False
     """Whether something has changed since the first iteration of the plan."""
-    red_start: str = ""
-    """How the verify command ended before anything was built; empty once it has been green."""
+    red_start: str | None = None
+    """How the verify command ended before anything was built; empty once it has been green, None before it ran."""
     red_failures: int = 0
     """Failures in a row that have no other reason."""
     unrecorded_wait_s: float = 0.0
@@ -107,6 +110,20 @@ class Tally:
     """How often in a row, without a change in between."""
     crashes: Counter[str] = field(default_factory=Counter)
     """For each task, how often in a row the agent itself failed at it."""
+
+    def begin_after_breaker(self, opened: str, settings: Settings) -> None:
+        """Counts so that one more of what tripped the circuit breaker in an earlier run trips it again."""
+        for reason, name, limit, *_ in _BREAKERS:
+            if reason.name == opened:
+                setattr(self, name, (getattr(settings, limit) or 1) - 1)
+
+
+_BREAKERS = (
+    (Reason.FAILURES, "failures", "max_failures", "iteration", "{} failed{}: {}"),
+    (Reason.REFUSED, "refusals", "max_failures", "time", "done was claimed {}{} and does not hold: {}"),
+    (Reason.STALLED, "stalls", "max_stalls", "iteration", f"{{}} changed nothing{{}}: {_NOTHING_MOVED}"),
+)
+"""What trips the circuit breaker: what is counted, the setting that limits it, and the words for it."""
 
 
 def stop_reason(now: Progress, tally: Tally, settings: Settings, elapsed_s: float = 0.0) -> Stop | None:
@@ -131,47 +148,21 @@ def _is_done_verified(now: Progress, settings: Settings) -> bool:
 
 def needs_final_check(now: Progress, settings: Settings) -> bool:
     """Whether there is a RALPH_DONE to check before it counts; under --strict, also whether no task is open."""
-    if settings.once or now.blocked is not None:
-        return False
-    if now.done and _is_done_verified(now, settings):
+    if settings.once or now.blocked is not None or (now.done and _is_done_verified(now, settings)):
         return False
     return bool(now.tasks) and (now.done or not now.open) if settings.strict else now.done
 
 
 def _breaker_tripped(tally: Tally, settings: Settings) -> Stop | None:
-    stop = _failure_limit_reached(tally, settings)
+    stop = None
+    for reason, name, limit, thing, text in _BREAKERS:
+        count = getattr(tally, name)
+        if not stop and _reached(count, getattr(settings, limit)):
+            stop = Stop(reason, text.format(plural(count, thing), " in a row" * (count > 1), tally.last_failure))
     if tally.red_failures and (stop or tally.red_failures >= _RED_AT_MOST):
-        how = one_line(tally.red_start, REASON_LENGTH)
-        why = f"verify was red before the first task ({how}) and no attempt has made it green"
-        return Stop(Reason.STALLED, why)
+        why = f"verify was red before the first task ({one_line(tally.red_start or '', REASON_LENGTH)})"
+        stop = Stop(Reason.STALLED, f"{why} and no attempt has made it green")
     return stop
-
-
-def _failure_limit_reached(tally: Tally, settings: Settings) -> Stop | None:
-    if _reached(tally.failures, settings.max_failures):
-        return Stop(Reason.FAILURES, f"{_count_in_a_row(tally.failures, 'iteration', ' failed')}: {tally.last_failure}")
-    if _reached(tally.refusals, settings.max_failures):
-        times = _count_in_a_row(tally.refusals, "time")
-        return Stop(Reason.REFUSED, f"done was claimed {times} and does not hold: {tally.last_failure}")
-    if _reached(tally.stalls, settings.max_stalls):
-        what = _count_in_a_row(tally.stalls, "iteration", " changed nothing")
-        return Stop(Reason.STALLED, f"{what}: no task ticked or added, no file but the progress file")
-    return None
-
-
-def _count_in_a_row(count: int, thing: str, what: str = "") -> str:
-    return plural(count, thing) + what + " in a row" * (count > 1)
-
-
-def tally_after_breaker(opened: str, settings: Settings) -> Tally:
-    """Returns the tally for a run after the circuit breaker tripped: one more of what tripped it trips it again."""
-    failures = (settings.max_failures or 1) - 1
-    stalls = (settings.max_stalls or 1) - 1
-    return Tally(
-        failures=failures if opened == Reason.FAILURES.name else 0,
-        refusals=failures if opened == Reason.REFUSED.name else 0,
-        stalls=stalls if opened == Reason.STALLED.name else 0,
-    )
 
 
 def _limit_reached(now: Progress, tally: Tally, settings: Settings, elapsed_s: float) -> Stop | None:
@@ -189,22 +180,18 @@ def _reached(count: float, limit: float | None) -> bool:
     return limit is not None and count >= limit
 
 
-def _usd_limits(now: Progress, tally: Tally, settings: Settings) -> list[tuple[str, str, float, float]]:
-    """Returns the limits in US dollars: the name, whose limit it is, the limit, and what was spent."""
-    bounds = []
+def _usd_limits(now: Progress, tally: Tally, settings: Settings) -> Iterator[tuple[str, str, float, float]]:
+    """Yields the limits in US dollars: the name, whose limit it is, the limit, and what was spent."""
     if settings.max_cost is not None:
-        bounds.append(("max-cost", "this run", settings.max_cost, tally.cost_usd or 0.0))
+        yield "max-cost", "this run", settings.max_cost, tally.cost_usd or 0.0
     if settings.max_total_cost is not None:
-        bounds.append(("max-total-cost", "the plan", settings.max_total_cost, now.spent_usd))
-    return bounds
+        yield "max-total-cost", "the plan", settings.max_total_cost, now.spent_usd
 
 
-def remaining_usd(now: Progress, tally: Tally, settings: Settings) -> float | None:
-    """Returns what is left of the budgets of this run and of the plan, in US dollars; None without a limit."""
-    return min((most - spent for _, _, most, spent in _usd_limits(now, tally, settings)), default=None)
+def remaining_usd(now: Progress, tally: Tally, settings: Settings, *bounds: float | None) -> float | None:
+    """Returns what is left of the budgets of this run and of the plan, in US dollars, and at most each of these bounds.
 
-
-def budget_usd(now: Progress, tally: Tally, settings: Settings) -> float | None:
-    """Returns what the next iteration may cost: the smallest of all remaining budgets."""
-    bounds = (remaining_usd(now, tally, settings), settings.max_iteration_cost)
-    return min((bound for bound in bounds if bound is not None), default=None)
+    None without a limit.
+    """
+    left = [most - spent for _, _, most, spent in _usd_limits(now, tally, settings)]
+    return min([*left, *(bound for bound in bounds if bound is not None)], default=None)

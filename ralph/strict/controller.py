@@ -13,12 +13,11 @@ from ralph.loop.iteration import run_agent_once
 from ralph.plan import progress, tasks
 from ralph.plan.tasks import Note, Task, edits
 from ralph.plan.tasks.mending import restore_own_sections
-from ralph.run import acceptance, evidence, tasklist
+from ralph.run import acceptance, evidence
 from ralph.run.acceptance import Check, CheckResult
-from ralph.run.claims import check_done, run_verify
 from ralph.run.context import Run
-from ralph.run.controllers import Controller
-from ralph.run.judge import Iteration
+from ralph.run.evidence import check_done, run_verify
+from ralph.run.judge import Controller, Iteration
 from ralph.run.stop_rules import Reason, Stop
 from ralph.strict.final_words import Finding, commit_message, read_final_words, requested_mode
 from ralph.strict.guard import Guard
@@ -38,12 +37,12 @@ class StrictController(Controller):
 
     def __init__(self, run: Run, guard: Guard) -> None:
         self._run = run
-        self._guard = self.guard = guard
+        self._guard, self.around_turn = guard, guard.around_turn
         self._file = run.file
         self._roles = roles_of(run.start)
         self._role = ""
         """The role that works on the task, if there are roles."""
-        self._token = tasklist.new_session_token()
+        self._token = acceptance.new_session_token()
         self._without_proof = ""
         """Why nothing proves the task done, if it is ticked because two agents said so."""
 
@@ -62,9 +61,9 @@ class StrictController(Controller):
         """Chooses and marks the next task. Returns a Stop if none can begin."""
         run = self._run
         alone = run.settings.task
-        listed = tasklist.validate_list(self._file.text, self._file.path.name, run.settings)
+        listed = acceptance.validate_list(self._file.text, self._file.path.name, run.settings)
         if (task := tasks.select_next(listed, alone, run.tally.crashes)) is None:
-            return Stop(Reason.ONCE) if self._is_task_ticked(alone) else tasklist.nothing_to_begin(listed, alone)
+            return Stop(Reason.ONCE) if self._is_task_ticked(alone) else acceptance.nothing_to_begin(listed, alone)
         self._task = task
         self._without_proof = ""
         run.update_iteration(task=task.id)
@@ -73,7 +72,7 @@ class StrictController(Controller):
             run.use_mode(self._role, as_role=True)
         notes = self._run_checks_before(task) if self._demands_proof and not task.note_values("begun") else []
         self._edit_list(lambda text: edits.with_evidence(edits.with_mark(text, "~", task.id), task.id, notes))
-        values = tasklist.prompt_values(self._current_task, self._token, run.state)
+        values = acceptance.prompt_values(self._current_task, self._token, run.state)
         if self._roles:
             values["TEST_CHANGES"] = diff_since_review(run, task.id)
         run.update_iteration(values=values)
@@ -95,7 +94,7 @@ class StrictController(Controller):
         if runs_programs:  # an agent may have written them
             self._edit_list(lambda text: text)
             self._guard.remember_tree()
-        found = evidence.run_checks_before(run, checks, self._lacked_by_commit)
+        found = evidence.run_checks(run, checks, self._lacked_by_commit)
         if runs_programs:
             self._guard.undo_changes_by_checks("before a task is begun")
         if found is None:
@@ -148,7 +147,7 @@ class StrictController(Controller):
         if found.is_pass and not self._guard.blocked:
             if roles and (role := roles.next_role(self._role)):
                 if role == roles.last_writer:
-                    save_reviewed_files(run, task.id, tasklist.touched_files(run.state, task.id))
+                    save_reviewed_files(run, task.id, acceptance.touched_files(run.state, task.id))
                 self._mark_task(" ", "role", role)
             elif why := self._tick_and_commit(iteration):
                 found = Finding(failed=why, red=True)

@@ -116,7 +116,7 @@ class Guard:
         self.committed = Commits()
         yield findings
         if not self.why_no_git_may_run():
-            self._run.command_runner.remove_orphaned_locks("the agent")
+            self._run.remove_orphaned_locks("the agent")
         if self.own_progress:
             findings.tampered = put_progress_back(self._run, self.own_progress, "while an agent works")
         self._settle_turn(findings)
@@ -290,7 +290,7 @@ class Guard:
         shadow.begin()
         self._submodules = repository.checked_out_submodules() if repository else {}
         self._before = TreeBefore(
-            record=run.current.transcript.name if run.current.transcript else "",
+            record=run.current.transcript.name,
             task=run.current.task,
             is_strict=settings.strict and not settings.once,
             only=settings.only,
@@ -383,7 +383,7 @@ class Guard:
         if moved is None:
             return None
         kept, count = moved
-        self._run.count_put_back({"commit": count} if count else {})
+        self._run.put_back.update({"commit": count} if count else {})
         self._complain(f"HEAD is put back where it was; what was there is {kept or 'nothing new'}")
         return kept
 
@@ -392,7 +392,7 @@ class Guard:
         changes, undone = self._undo_changes(self._why_not)
         for why, names in undone.items():
             where = f"put back; what was there is in {self._state.folder / 'kept'}"
-            self._run.count_put_back(dict.fromkeys(names[:_MOST_NAMED], 0))
+            self._run.put_back.update(dict.fromkeys(names[:_MOST_NAMED], 0))
             self._complain(f"{join_names(names)} was changed, {why}: {where}")
         if within := [name for name in changes if name.endswith("/")]:
             what = f"{join_names(within)} has a repository of its own: left alone, and not committed"
@@ -469,7 +469,7 @@ def put_progress_back(run: Run, before: bytes, when: str) -> tuple[str, ...]:
     if what:
         undone = "; ".join(what)
         message = f"undone, since the tasks are ralph's {when}: {undone}"
-        run.count_put_back(kinds)
+        run.put_back.update(kinds)
     run.console.complain(f"{message}; {name} as it was left is {kept}")
     return what
 

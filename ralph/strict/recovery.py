@@ -14,8 +14,8 @@ from ralph.plan.tasks import edits
 from ralph.plan.tasks.mending import restore_own_sections
 from ralph.process.lock import Lock
 from ralph.process.programs import end_marked_processes
-from ralph.run.claims import refuse_done
 from ralph.run.context import Run
+from ralph.run.evidence import refuse_done
 from ralph.run.judge import why_not_done
 from ralph.screen.view import View
 from ralph.store import journal
