@@ -138,4 +138,4 @@ def test_the_real_claude_asks_what_to_build_and_writes_it_down(project: Project,
     tmux.enter("/exit", after="It is complete.")
     tmux.enter("n", after="continue with plan? [y/N]")
     assert (tmux.exit_code(), spec.read_text()) == (0, "# Login\n"), tmux.screen
-    assert "You find out, with the user" in told(model.requests[0])
+    assert "You find out what should be built" in told(model.requests[0])

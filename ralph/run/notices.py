@@ -35,7 +35,7 @@ _ITERATIONS = 3
 _MOST = 8_000
 """The most characters of a memory, since each iteration pays for reading them."""
 _WORDS = 600
-_TAIL_BYTES = 64_000
+_TAIL_BYTES = 32_000
 """Bytes at the end of the journal in which a memory looks for these iterations."""
 HANDOVER = "RALPH_HANDOVER"
 """A variable of an attempt's environment: the handover of the attempt before it at the same task."""
