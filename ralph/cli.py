@@ -1,7 +1,6 @@
 """The command line: parses arguments, calls a verb, and turns errors into messages and exit codes."""
 
 import contextlib
-import gc
 import os
 import sys
 from functools import partial
@@ -60,50 +59,46 @@ def main(pace: "Pace | None" = None) -> None:
         code = _print_error(RalphError(" ".join(error.format_message().split()).rstrip("."), fix="see ralph help"))
     except RalphError as error:
         code = _print_error(error)
+    except BrokenPipeError:
+        code = 1  # the reader left, as `head` does: end silently
     except OSError as error:
-        if error.filename is None:
-            with contextlib.suppress(OSError):  # too many open files
-                os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the rest could not be written either
-        code = 1
-        if not isinstance(error, BrokenPipeError):  # the reader left, as `head` does: end silently
-            where = f"{error.filename}: " if error.filename else ""
-            _print_error(RalphError(f"{where}{error.strerror}", 1))
+        where = f"{error.filename}: " if error.filename else ""
+        code = _print_error(RalphError(f"{where}{error.strerror}", 1))
     except (KeyboardInterrupt, click.Abort):
         code = 128 + (signals.interrupted() or 2)
     if code > 128:
         signals.die_by_signal(code - 128)
-    gc.freeze()  # else the interpreter examines all objects at exit: 5 ms of every run
-    sys.exit(code)
+    with contextlib.suppress(OSError, AttributeError):  # stderr is None if it was closed
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(code)  # else the interpreter examines all objects first: 5 ms of every run
 
 
 def _print_error(error: RalphError) -> int:
     """Prints each problem on a line of its own and returns the exit code."""
-    for line in error.message.splitlines() if is_attended() or not error.for_people else ():
-        click.echo(f"ralph: {without_control_codes(line)}", err=True)
+    if is_attended() or not error.for_people or "RALPH_REHEARSAL" in os.environ:
+        for line in error.message.splitlines():
+            click.echo(f"ralph: {without_control_codes(line)}", err=True)
     return error.exit_code
 
 
 def _open_closed_streams() -> None:
     """Opens closed standard streams, whose numbers the next files would get; and makes any text printable."""
-    for fd in (0, 1, 2):
-        try:
-            os.fstat(fd)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)
+    while (spare := os.open(os.devnull, os.O_RDWR)) <= 2:  # it gets the lowest number that is free
+        pass
+    os.close(spare)
     # A file name or a locale must not end in a traceback.
     sys.stdout = open(1, "w", errors="ascii", closefd=False)  # noqa: SIM115 - the locale's, to the end
 
 
-def _make_verb(
-    name: str, where: str, meaning: str, *params: click.Parameter, calls_ralph: bool = False, **more: Any
-) -> click.Command:
+def _make_verb(name: str, where: str, meaning: str, *params: click.Parameter, **more: Any) -> click.Command:
     """Returns the verb of that name; it imports its function when called, and parses the options of a run."""
     module, _, function = where.rpartition(".")
 
     def call(**given: Any) -> Any:
         if "requirements" in given:
             given = {"asked": options.parse_invocation(given, *click.get_current_context().obj)}
-        return getattr(import_module(module), function)(**given, **({"ralph": main} if calls_ralph else {}))
+        return getattr(import_module(module), function)(**given)
 
     return options.Verb(name, params=[*params, _FOLDER], help=meaning, callback=call, **more)
 
@@ -115,16 +110,17 @@ class _PlanOrVerb(click.Group):
         """Splits the arguments at the first `--` before click sees them; turns `help VERB` into `VERB --help`."""
         at = [*args, "--"].index("--")
         words, ctx.obj = args[:at], (args[at + 1 :], ctx.obj)
-        if words[:1] == ["--test-notify"]:  # as ralph.sh has it
-            words = ["notify", "test"]
-        if words[:1] == ["help"] and words[1:] and words[1] not in (*self.commands, "settings"):
-            raise click.UsageError(f"there is no help on {words[1]}")
-        if words == ["help", "settings"]:
-            os.environ.setdefault("LESS", "FRX")  # as git has it: what fits on the screen needs no pager
-            click.echo_via_pager(_RUN.get_help(click.Context(_RUN, parent=ctx, info_name="")))
-            ctx.exit()
-        if words[:1] in ([], ["help"]) and not ctx.resilient_parsing:
-            words = [*words[1:2], "--help"]
+        match words:
+            case ["--test-notify", *_]:  # as ralph.sh has it
+                words = ["notify", "test"]
+            case ["help", "settings"]:
+                os.environ.setdefault("LESS", "FRX")  # as git has it: what fits on the screen needs no pager
+                click.echo_via_pager(_RUN.get_help(click.Context(_RUN, parent=ctx, info_name="")))
+                ctx.exit()
+            case ["help", word, *_] if word not in self.commands:
+                raise click.UsageError(f"there is no help on {word}")
+            case [] | ["help", *_] if not ctx.resilient_parsing:
+                words = [*words[1:2], "--help"]
         return super().parse_args(ctx, words)
 
     def resolve_command(self, _ctx: click.Context, args: list[str]) -> Any:
@@ -139,12 +135,6 @@ class _PlanOrVerb(click.Group):
     def get_help(self, _ctx: click.Context) -> str:
         """The help on one screen."""
         return _HELP
-
-
-def _change_folder(_context: click.Context, _option: click.Parameter, folder: str | None) -> None:
-    """Changes to the folder before anything else is read."""
-    if folder:
-        os.chdir(folder)
 
 
 def _option(meaning: str, *names: str, **more: Any) -> click.Option:
@@ -162,7 +152,7 @@ _FOLDER = _option(
     type=click.Path(exists=True, file_okay=False),
     is_eager=True,
     expose_value=False,
-    callback=_change_folder,
+    callback=lambda _context, _option, folder: os.chdir(folder) if folder else None,
 )
 _CHOICES = ("on", "off", "status", "true", "false", "yes", "no", "1", "0")
 _PROGRESS = _file("if it is not <plan>_PROGRESS.md", "--progress-file")
@@ -285,11 +275,10 @@ _VERBS = [
         _PROGRESS,
         _flag("propose only, and leave the task list as it is", "--propose"),
     ),
-    _make_verb(
+    click.Command(
         "attempt",
-        "ralph.parallel.attempt.run_attempt",
-        "What --jobs starts for each task, wherever that is: a job as JSON on stdin, its result on stdout.",
-        calls_ralph=True,
+        help="What --jobs starts for each task, wherever that is: a job as JSON on stdin, its result on stdout.",
+        callback=lambda: import_module("ralph.parallel.attempt").run_attempt(main),
         hidden=True,
     ),
 ]
