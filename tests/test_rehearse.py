@@ -219,7 +219,8 @@ def test_what_cannot_be_rehearsed_is_not_copied(project: Project) -> None:
     """What is done, what a start would refuse, what another run works on, what a copy would share; and no place."""
     project.has_tasks("x one", status="RALPH_DONE")
     run = rehearse(project, "feature.md")
-    assert (run.code, section(run, HAPPENED)) == (0, ["  exit code 0 at once: feature is done"])
+    assert (run.code, section(run, HAPPENED)) == (0, ["  `ralph feature.md build`: exit code 0"])
+    assert run.stderr.startswith("ralph: feature is done; delete RALPH_DONE")
     project.has_tasks("one")
     fd = os.open(project.root, os.O_RDONLY)
     fcntl.flock(fd, fcntl.LOCK_EX)
