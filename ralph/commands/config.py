@@ -14,8 +14,7 @@ from ralph import files
 from ralph.errors import RalphError
 from ralph.notify.channels import Channel, Notice, deliver_notice, load_channels
 from ralph.settings import sources
-from ralph.settings.table import TABLE, Source
-from ralph.settings.values import truth
+from ralph.settings.table import TABLE, Source, truth
 
 _SCRIPT = r'"test":(?!\s*"echo \\"Error: no test)'
 _SEEN = (
@@ -132,7 +131,8 @@ def write_project_settings() -> None:
     text += "\n#".join(found or ["RALPH_VERIFY="]) + "\n"
     for setting in TABLE:
         if setting.field in _WORTH:
-            text += f"\n# {setting.meaning}\n#{setting.variable}={setting.default}\n"
+            needed = f" (with --{setting.needs})" * bool(setting.needs)
+            text += f"\n# {setting.meaning}{needed}\n#{setting.variable}={setting.default}\n"
     path = Path(".ralph.env")
     with (
         files.os_errors_as_ralph_errors(path, "made", fix="write into it what was found"),
