@@ -12,11 +12,11 @@ import tempfile
 import termios
 import threading
 import tty
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import click
 
@@ -30,7 +30,6 @@ from ralph.process import lock, signals
 from ralph.process.programs import call_program, run_in_front
 from ralph.run.prepared import PreparedStart
 from ralph.run.stop_rules import Reason
-from ralph.screen.text import is_foreground
 from ralph.settings.options import Invocation
 from ralph.store import journal
 from ralph.words import join_names, without_control_codes
@@ -75,7 +74,7 @@ def rehearse(asked: Invocation) -> int:
         if is_sample:
             asked = asked._replace(plan="sample.md", verbose=True)
             _enter_sample(folder / "home" / "sample")
-        with _reading_pace(folder) if is_sample and os.isatty(0) and is_foreground() else nullcontext():
+        with _reading_pace(folder) if is_sample and os.isatty(0) else nullcontext():
             command, happened, wrong = _rehearse_plan(asked, folder, is_sample=is_sample)
     if signals.interrupted():
         raise KeyboardInterrupt
@@ -137,17 +136,17 @@ def _rehearse_plan(asked: Invocation, folder: Path, *, is_sample: bool) -> tuple
     watched = changes.Changes(original, ())
     watched.begin()
     _say(_SAMPLE_INTRO if is_sample else _INTRO.format(top=original))
-    copy = _make_copy(found, original, folder)
+    plan, run_there = _make_copy(found, original, folder)
     if is_sample:
-        copy.run("cat sample.md")
+        run_there("cat sample.md")
     now = progress.parse(files.read_or_empty(found.progress_path))
-    goal = "all" if asked.mode == "all" else found.mode
-    is_planned = found.imported or now.tasks or now.done or found.settings.once or goal == "all"
+    goal = asked.mode or found.mode
+    is_planned = found.imported or now.tasks or now.done or found.settings.once
     quiet = () if asked.verbose else ("--quiet",)
     happened, wrong = list[str](), list[str]()
     for mode in [goal] if is_planned else ["plan", goal]:
         command = shlex.join(["ralph", asked.plan, mode])
-        code = copy.run(command, [*_PYTHON, "ralph", copy.plan, mode, *quiet])
+        code = run_there(command, [*_PYTHON, "ralph", plan, mode, *quiet])
         happened.append(f"`{command}`: exit code {code}")
         for path in folder.glob("state/ralph/*/journal.jsonl"):
             last = journal.read(path)[-1]
@@ -158,33 +157,19 @@ def _rehearse_plan(asked: Invocation, folder: Path, *, is_sample: bool) -> tuple
         if code:
             break
     if is_sample:
-        copy.run("git log --oneline")
-        copy.run("cat sample_PROGRESS.md")
+        run_there("git log --oneline")
+        run_there("cat sample_PROGRESS.md")
     if names := watched.take_changes()[1]:
         message = f"your repository is not as it was before the rehearsal: {join_names(names)}"
         wrong.append(f"{message}; if that was not you, a hook or the verify command reaches out of the copy")
     return command, happened, wrong
 
 
-class _Copy(NamedTuple):
-    """How ralph runs in a copy of the working tree."""
+def _make_copy(found: PreparedStart, original: Path, folder: Path) -> tuple[str, Callable[..., int]]:
+    """Copies the tree and makes the fake agent; returns the name of the plan there, and what runs a command there.
 
-    plan: str
-    """The name of the plan there."""
-    here: Path
-    """The current folder there."""
-    env: dict[str, str]
-
-    def run(self, shown: str, argv: Sequence[str] = ()) -> int:
-        """Prints a command and runs it, or `argv` in its place, in this terminal; returns its exit code."""
-        _say(f"$ {shown}", heading=True)
-        code = run_in_front(argv or shown.split(), env=self.env, cwd=self.here)
-        _say("")
-        return code
-
-
-def _make_copy(found: PreparedStart, original: Path, folder: Path) -> _Copy:
-    """Copies the tree and makes the fake agent. What would lead a run to the original leads to the copy."""
+    What would lead that command to the original leads to the copy.
+    """
     top = folder / "tree" / original.name  # the same name as the original, since notices show it
     _copy_tree(original, top, folder)
     in_copy = partial(re.sub, re.escape(str(original)) + r"(?![\w.-])", lambda _: str(top))
@@ -214,24 +199,20 @@ def _make_copy(found: PreparedStart, original: Path, folder: Path) -> _Copy:
         "RALPH_WRAP": "env" * bool(settings.wrap),  # a sandbox does not know where the copy is
         "RALPH_ONLY": "**" * bool(settings.only),  # the fake agent does not know where it may write
     }
-    return _Copy(plan, here, env)
+    return plan, partial(_run_shown, env=env, cwd=here)
 
 
 def _copy_tree(original: Path, top: Path, folder: Path) -> None:
-    """Copies the working tree, including ignored files. Raises RalphError if it cannot be copied."""
-    if folder.is_relative_to(original):
-        fix = "set TMPDIR to a folder outside of it"
-        raise RalphError(f"no copy of {original} fits into itself", 1, fix=fix)
+    """Copies the working tree, including ignored files, and its repository, which may lie elsewhere."""
     _copy_folder(original, top)
     git = top / ".git"
-    if git.is_file():  # of a linked working tree, or of a submodule
-        found = changes.run_git("rev-parse", "--git-common-dir", "--git-dir", cwd=original).stdout
-        common, own = [original / line for line in os.fsdecode(found).splitlines()] or [git, git]
-        if common == own:
-            what = f"a copy of {original} would share its repository with others"
-            raise RalphError(what, 1, fix="rehearse in a clone")
-        _copy_folder(common, folder / "repository")
-        git.write_bytes(b"gitdir: " + os.fsencode(folder / "repository" / own.relative_to(common)))
+    found = changes.run_git("rev-parse", "--git-common-dir", "--git-dir", cwd=original).stdout
+    if git.is_file() and found:  # of a linked working tree, or of a submodule
+        common, own = (original / line for line in os.fsdecode(found).splitlines())
+        repository = folder / "repository"
+        _copy_folder(common, repository)
+        git.write_bytes(b"gitdir: " + os.fsencode(repository / own.relative_to(common)))
+        git = repository
     config = partial(changes.run_git, "config", "--file", str(git / "config"))
     config("--unset-all", "core.worktree")  # it is the original
     for key in ("user.name", "user.email"):  # which may depend on the original's path
@@ -247,3 +228,11 @@ def _copy_folder(folder: Path, copy: Path) -> None:
 
 def _say(text: str, *, heading: bool = False) -> None:
     click.secho(without_control_codes(text), bold=heading)
+
+
+def _run_shown(shown: str, argv: Sequence[str] = (), **where: Any) -> int:
+    """Prints a command and runs it, or `argv` in its place, in this terminal; returns its exit code."""
+    _say(f"$ {shown}", heading=True)
+    code = run_in_front(argv or shown.split(), **where)
+    _say("")
+    return code

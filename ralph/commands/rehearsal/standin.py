@@ -68,7 +68,7 @@ def _fake_work_on_task(file: Path, *, commits: bool) -> str:
             except RalphError:
                 _run_command(commit)  # a hook that fixes what it finds fails only the first time
         mark = text.index(b"[", task.line.start) + 1
-        text = text[:mark] + b"x" + text[mark + 1 :]
+        text = progress.replace_ranges(text, [(mark, mark + 1, b"x")])
         now = progress.parse(text)
     _write_file(file, text if now.open else progress.with_status(text, "RALPH_DONE"))
     return f"{now.ticked} of {plural(len(now.tasks), 'task')} done" + ("." if now.open else ": RALPH_DONE.")
