@@ -4,8 +4,8 @@ import contextlib
 import os
 import sys
 from functools import partial
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from pkgutil import resolve_name
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -16,9 +16,6 @@ from ralph.process import signals
 from ralph.screen.text import is_attended
 from ralph.settings import options
 from ralph.words import without_control_codes
-
-if TYPE_CHECKING:
-    from ralph.process.pace import Pace
 
 _HELP = """\
 Usage: ralph PLAN [MODE] [MAX_ITERATIONS] [OPTIONS] [-- ARGUMENTS FOR THE AGENT]
@@ -49,7 +46,7 @@ a line `RALPH_MAX_TIME: 8h` in the plan, in ./.ralph.env, in ~/.ralph.env, or in
 wins, then the first of these. The plan, ./.ralph.env and templates may not name the agent: it could write them."""
 
 
-def main(pace: "Pace | None" = None) -> None:
+def main(pace: object = None) -> None:
     """The `ralph` command. Tests pass another pace, with which an hour takes a moment."""
     _open_closed_streams()
     try:
@@ -93,12 +90,11 @@ def _open_closed_streams() -> None:
 
 def _make_verb(name: str, where: str, meaning: str, *params: click.Parameter, **more: Any) -> click.Command:
     """Returns the verb of that name; it imports its function when called, and parses the options of a run."""
-    module, _, function = where.rpartition(".")
 
     def call(**given: Any) -> Any:
         if "requirements" in given:
             given = {"asked": options.parse_invocation(given, *click.get_current_context().obj)}
-        return getattr(import_module(module), function)(**given)
+        return resolve_name(where)(**given)
 
     return options.Verb(name, params=[*params, _FOLDER], help=meaning, callback=call, **more)
 
@@ -143,6 +139,8 @@ def _option(meaning: str, *names: str, **more: Any) -> click.Option:
 
 _flag = partial(_option, is_flag=True)
 _file = partial(_option, metavar="FILE", type=options.FILE)
+
+
 _PLAN = click.Argument(["word"], required=False, metavar="[PLAN]", type=options.FILE)
 _FOLDER = _option(
     "change to DIR first, for cron",
@@ -154,12 +152,11 @@ _FOLDER = _option(
     expose_value=False,
     callback=lambda _context, _option, folder: os.chdir(folder) if folder else None,
 )
-_CHOICES = ("on", "off", "status", "true", "false", "yes", "no", "1", "0")
 _PROGRESS = _file("if it is not <plan>_PROGRESS.md", "--progress-file")
 _JSON = _flag("print JSON", "--json", "as_json")
 _RUN = _make_verb(
     "run",
-    "ralph.commands.run.start_run",
+    "ralph.commands.run:start_run",
     "ralph PLAN [MODE] [MAX_ITERATIONS] [OPTIONS] [-- ARGUMENTS FOR THE AGENT] works through PLAN.",
     _flag("print only one line per iteration, wait and run", "-q", "--quiet"),
     _flag("print everything: prompts, messages and tool calls", "--verbose"),
@@ -171,7 +168,7 @@ _RUN = _make_verb(
 _VERBS = [
     _make_verb(
         "status",
-        "ralph.commands.status.print_status",
+        "ralph.commands.status:print_status",
         """Progress: one line per plan in this folder, or PLAN with its tasks and last iterations.
 
         Exit codes: 0 done, 3 work remains, 4 needs you.
@@ -182,7 +179,7 @@ _VERBS = [
     ),
     _make_verb(
         "log",
-        "ralph.commands.log.print_log",
+        "ralph.commands.log:print_log",
         """What happened: one line per iteration of PLAN; with N, or `last`, what that one said and did.
 
         A dash marks an iteration that changed nothing.
@@ -199,7 +196,7 @@ _VERBS = [
     ),
     _make_verb(
         "report",
-        "ralph.commands.report.write_report",
+        "ralph.commands.report:write_report",
         "Summary of PLAN with charts, as one HTML file: tasks, cost, tokens and time by iteration.",
         _PLAN,
         _file("output file; `-` is the standard output", "-o", "--output"),
@@ -208,7 +205,7 @@ _VERBS = [
     ),
     _make_verb(
         "export",
-        "ralph.commands.export.print_export",
+        "ralph.commands.export:print_export",
         """The tasks of PLAN as JSON, with today's statuses; the rest of a plan in JSON stays unchanged.
 
         requirements is the form of requirements.json, plan that of implementation_plan.json, prd that of prd.json.
@@ -225,7 +222,7 @@ _VERBS = [
     ),
     _make_verb(
         "rehearse",
-        "ralph.commands.rehearsal.rehearsal.rehearse",
+        "ralph.commands.rehearsal.rehearsal:rehearse",
         """Without PLAN: plans and builds a sample in a throwaway repository, with a fake agent: no key, no network.
 
         With PLAN: works through it in a throwaway copy of your repository, with your prompts, settings, verify command,
@@ -237,7 +234,7 @@ _VERBS = [
     ),
     _make_verb(
         "doctor",
-        "ralph.commands.doctor.doctor",
+        "ralph.commands.doctor:doctor",
         """Whether a run would find what it needs, and what to do about what is missing. Exit code 0 or 1.
 
         With PLAN also what is its own: settings, progress file, prompts. Takes MODE and all options of a run.
@@ -248,25 +245,30 @@ _VERBS = [
     ),
     _make_verb(
         "notify",
-        "ralph.commands.config.set_up_or_test_channels",
+        "ralph.commands.config:set_up_or_test_channels",
         "Send notifications: `setup` asks for the settings of a channel, `test` sends one through each.",
         click.Argument(["what"], type=click.Choice(("setup", "test"))),
     ),
     _make_verb(
         "config",
-        "ralph.commands.config.set_auto_commit",
+        "ralph.commands.config:set_auto_commit",
         "Settings for all projects, kept in ~/.ralph.env: `ralph config commit on|off|status`.",
         click.Argument(["what"], type=click.Choice(("commit",)), expose_value=False),
-        click.Argument(["choice"], type=click.Choice(_CHOICES), default="status", metavar="[on|off|status]"),
+        click.Argument(
+            ["choice"],
+            type=click.Choice(("on", "off", "status", "true", "false", "yes", "no", "1", "0")),
+            default="status",
+            metavar="[on|off|status]",
+        ),
     ),
     _make_verb(
         "init",
-        "ralph.commands.config.write_project_settings",
+        "ralph.commands.config:write_project_settings",
         "Settings for this project, in ./.ralph.env, with the verify command it finds.",
     ),
     _make_verb(
         "mcp",
-        "ralph.commands.mcp.serve_tools",
+        "ralph.commands.mcp:serve_tools",
         """Serves the tasks of PLAN as tools to an agent, over the Model Context Protocol on stdin and stdout.
 
         Needs the package mcp: pip install 'mcp>=2'. With --mcp a run hands them to its agent itself.
@@ -278,18 +280,13 @@ _VERBS = [
     click.Command(
         "attempt",
         help="What --jobs starts for each task, wherever that is: a job as JSON on stdin, its result on stdout.",
-        callback=lambda: import_module("ralph.parallel.attempt").run_attempt(main),
+        callback=lambda: resolve_name("ralph.parallel.attempt:run_attempt")(main),
         hidden=True,
     ),
 ]
 
 
-@click.group(
-    cls=_PlanOrVerb,
-    commands=_VERBS,
-    params=[_FOLDER],
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110, "ignore_unknown_options": True},
-)
-@click.version_option(__version__, "-V", "-v", "--version", message="ralph %(version)s")
-def ralph() -> None:
-    """The root of all commands."""
+_show_version = click.version_option(__version__, "-V", "-v", "--version", message="ralph %(version)s")
+_WAYS = {"help_option_names": ["-h", "--help"], "max_content_width": 110, "ignore_unknown_options": True}
+ralph = _show_version(_PlanOrVerb("ralph", commands=_VERBS, params=[_FOLDER], context_settings=_WAYS))
+"""The root of all commands."""
