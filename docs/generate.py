@@ -106,7 +106,7 @@ def _default(one: Setting) -> str:
 
 
 def _meaning(one: Setting) -> str:
-    return _quoted(one.meaning + f" (with --{one.needs})" * bool(one.needs))
+    return _quoted(f"{one.meaning} (with --{one.needs.split()[-1]})" if one.needs else one.meaning)
 
 
 def _quoted(text: str) -> str:

@@ -101,9 +101,7 @@ def save_settings(values: Mapping[str, str]) -> None:
     """
     path = sources.home_settings_path()
     real = Path(os.path.realpath(path))  # dotenv would put a file in the place of a link
-    present = {one.variable: one.text for one in sources.read_env_file(path, Source.HOME_FILE)}
-    if "" in present:
-        raise RalphError(present[""], fix="fix that first; nothing was changed")
+    present = [one.variable for one in sources.read_env_file(path, Source.HOME_FILE)]
     if any(set(text) & set("\\\r\n\0") for text in values.values()):  # not every python-dotenv reads it back
         raise RalphError("a value must be a single line, without a backslash")
     try:

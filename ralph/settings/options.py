@@ -9,7 +9,7 @@ import click
 
 from ralph.errors import RalphError, did_you_mean
 from ralph.plan import prompt
-from ralph.settings.table import ON_COMMAND_LINE, SUBJECTS, GivenSetting, Setting, Source, agent_variable_name
+from ralph.settings.table import ON_COMMAND_LINE, SUBJECTS, GivenSetting, Setting, Settings, Source, agent_variable_name
 
 if TYPE_CHECKING:
     from ralph.process.pace import Pace
@@ -54,10 +54,7 @@ def _option(setting: Setting) -> click.Option:
     if not setting.metavar:
         return click.Option([f"--{setting.name}/--no-{setting.name}"], default=None, help=shown)
     names = [f"--{name}" for name in (setting.name, setting.alias) if name]
-    words = click.Choice(setting.metavar.split("|")).shell_complete if "|" in setting.metavar else None
-    return click.Option(
-        names, metavar=setting.metavar, multiple=setting.many, help=shown, type=FILE, shell_complete=words
-    )
+    return click.Option(names, metavar=setting.metavar, multiple=setting.many, help=shown, type=FILE)
 
 
 class Verb(click.Command):
@@ -67,7 +64,8 @@ class Verb(click.Command):
         """Writes each group of options under its title."""
         groups, title = dict[str, list[tuple[str, str]]](), ""
         for option in self.get_params(ctx):
-            title = SUBJECTS.get(option.name or "", title if option.name in _FIELDS else "Options")
+            name = option.name or ""
+            title = SUBJECTS.get(name, title if hasattr(Settings, name) else "Options")
             if record := option.get_help_record(ctx):
                 groups.setdefault(title, []).append(record)
         for title, records in groups.items():
@@ -75,7 +73,6 @@ class Verb(click.Command):
                 formatter.write_dl(records)
 
 
-_FIELDS = {setting.field for setting in ON_COMMAND_LINE}
 OF_A_RUN = (
     click.Argument(["words"], nargs=-1, metavar="[PLAN] [MODE] [MAX_ITERATIONS]", shell_complete=_complete_word),
     click.Option(["--requirements"], type=FILE, hidden=True),  # ralph1's option for the plan
@@ -101,7 +98,8 @@ def parse_invocation(message: dict[str, Any], rest: Sequence[str], pace: "Pace |
         given += [GivenSetting(*each, Source.PLAN, "--requirements") for each in implied]
     if mode == "all":
         given.append(GivenSetting("RALPH_VALIDATE_EVERY", "5", Source.TEMPLATE, "all"))
-    for of_mode, _, agent in [one.partition("=") for one in message.pop("agent_for")]:
+    for one in message.pop("agent_for"):
+        of_mode, _, agent = one.partition("=")
         given.append(GivenSetting(agent_variable_name(of_mode), agent, Source.COMMAND_LINE, "--agent-for"))
     message["only"] = map(shlex.quote, message["only"])  # here each pattern is a single word, blanks included
     for setting in ON_COMMAND_LINE:

@@ -16,7 +16,6 @@ from ralph.settings.table import (
     BELONGS,
     BY_VARIABLE,
     PRIVATE,
-    TABLE,
     GivenSetting,
     Settings,
     Source,
@@ -36,9 +35,9 @@ def home_settings_path() -> Path:
 
 
 def read_env_file(path: Path, source: Source) -> Iterator[GivenSetting]:
-    """Yields the RALPH_ names that an env file sets, and a problem for each malformed line.
+    """Yields the RALPH_ names that an env file sets.
 
-    Raises RalphError if the file cannot be read.
+    Raises RalphError if the file cannot be read, or at a malformed line, which may swallow those below it.
     """
     if not path.exists():
         return
@@ -51,8 +50,8 @@ def read_env_file(path: Path, source: Source) -> Iterator[GivenSetting]:
         blank_lines = len(original) - len(original.lstrip("\n"))
         where = f"{path}:{one.original.line + blank_lines}"
         if one.error:
-            yield GivenSetting("", f'{where}: not NAME="value" (a quote left open?)', source, where)
-        elif one.key and one.key.startswith("RALPH_") and one.value is not None:
+            raise RalphError(f'{where}: not NAME="value" (a quote left open?)', fix="fix that first")
+        if one.key and one.key.startswith("RALPH_") and one.value is not None:
             yield GivenSetting(one.key, one.value, source, where)
 
 
@@ -107,7 +106,7 @@ def settings_of_mode(given: Sequence[GivenSetting], mode: str) -> tuple[Settings
     settings = resolve_settings(given, names)
     settings.has_own_agent = has_own_agent
     if is_rehearsal:
-        settings.only = ()  # a fake agent does not know where it may write
+        settings.only = ()  # nor does a template's say where the fake agent may write
     return settings, template, text
 
 
@@ -138,7 +137,7 @@ def resolve_settings(given: Iterable[GivenSetting], also_known: Sequence[str] = 
     """
     problems, settings, lines = list[RalphError](), Settings(), dict[tuple[str, Source], GivenSetting]()
     for one in sorted(given, key=lambda one: one.source):
-        setting, key = BY_VARIABLE.get(one.variable), (one.variable or one.text, one.source)
+        setting, key = BY_VARIABLE.get(one.variable), (one.variable, one.source)
         first = lines.setdefault(key, one)
         if first is not one and setting and setting.many:  # several lines of a list become one
             lines[key] = first._replace(text=f"{first.text} {one.text}")
@@ -152,12 +151,11 @@ def resolve_settings(given: Iterable[GivenSetting], also_known: Sequence[str] = 
     if "git-write" in settings.deny and not settings.strict:
         settings.auto_commit, settings.given["auto_commit"] = False, settings.given["deny"]
     has = {"strict": settings.strict, "jobs": "jobs" in settings.given}
-    for setting in TABLE:
-        given_one = settings.given.get(setting.field)
-        missing = " ".join(f"--{name}" for name in has if not has[name] and setting.needs in (name, "jobs"))
-        if given_one and missing:
-            idle = RalphError(f"{given_one.label}: no effect without {missing}", fix=f"add {missing} or leave that out")
-            (problems if given_one.source is Source.COMMAND_LINE else settings.remarks).append(idle)
+    for field, one in settings.given.items():
+        missing = " ".join(f"--{name}" for name in getattr(Settings, field).needs.split() if not has[name])
+        if missing:
+            idle = RalphError(f"{one.label}: no effect without {missing}", fix=f"add {missing} or leave that out")
+            (problems if one.source is Source.COMMAND_LINE else settings.remarks).append(idle)
     if problems:
         raise RalphError.of(problems)
     return settings
@@ -165,8 +163,6 @@ def resolve_settings(given: Iterable[GivenSetting], also_known: Sequence[str] = 
 
 def _apply_setting(one: GivenSetting, settings: Settings, also_known: Sequence[str]) -> None:
     """Applies a given setting, unless a stronger source did. Raises RalphError if its name, source or text is wrong."""
-    if not one.variable:
-        raise RalphError(one.text)
     setting, text = BY_VARIABLE.get(one.variable), one.text.strip()
     if not setting and one.variable not in also_known:
         fix = did_you_mean(one.variable, {name: name for name in (*BY_VARIABLE, *also_known)})

@@ -40,10 +40,7 @@ AGENT_OF = "RALPH_AGENT_"
 
 
 class GivenSetting(NamedTuple):
-    """A setting as somebody wrote it; `where` is for messages: `feature.md:12`, `--delay`.
-
-    With an empty variable it is not a setting but a problem, which the text describes.
-    """
+    """A setting as somebody wrote it; `where` is for messages: `feature.md:12`, `--delay`."""
 
     variable: str
     text: str
@@ -153,7 +150,7 @@ class Setting(NamedTuple):
     """Whether a template's value applies to its mode, and overrides the plan and the env files."""
     sources: frozenset[Source] = _ANYWHERE
     needs: str = ""
-    """The setting without which it has no effect."""
+    """The settings without which it has no effect."""
     field: str = ""
     """Its name in `Settings`."""
 
@@ -175,7 +172,6 @@ _command = partial(_row, "COMMAND", parse=_split_words, sources=PRIVATE)
 _number: Callable[..., int] = partial(_row, "N", parse=parse_matching(*_COUNT))
 _limit: Callable[..., int | None] = partial(_row, "N", parse=or_off(*_COUNT))
 _list: Callable[..., Words] = partial(_row, "NAMES", parse=_names, many=True)
-_path: Callable[..., Path | None] = partial(_row, "FILE", parse=_any_path, sources=_BEFORE_TEMPLATE)
 _time: Callable[..., float | None] = partial(
     _row, "TIME", parse=or_off(_ABOVE_ZERO + _DURATION, _seconds, "a time such as 90m, 4h or 1h30m")
 )
@@ -255,18 +251,18 @@ class Settings:
     )
     base_url = _url("where `GET /path returns 200` is asked", needs="strict")
     jobs = _number("tasks tried at the same time, each in a clone", "1", alias="max-agents", needs="strict")
-    setup: str | None = _row("COMMAND", "shell command that makes a clone ready, such as 'npm ci'", needs="jobs")
+    setup: str | None = _row("COMMAND", "shell command that makes a clone ready, such as 'npm ci'", needs="strict jobs")
     setup_copy = _list(
-        "ignored files that a clone needs, such as .env; may be repeated", parse=_split_words, needs="jobs"
+        "ignored files that a clone needs, such as .env; may be repeated", parse=_split_words, needs="strict jobs"
     )
-    allow_dirty = _flag("begin though tracked files have changes that are not committed", "false", needs="jobs")
-    keep_clones = _flag("leave the clones there, for looking", "false", needs="jobs")
-    runner: Words | None = _command("a command in front of each attempt, such as 'srun -N1'", needs="jobs")
+    allow_dirty = _flag("begin though tracked files have changes that are not committed", "false", needs="strict jobs")
+    keep_clones = _flag("leave the clones there, for looking", "false", needs="strict jobs")
+    runner: Words | None = _command("a command in front of each attempt, such as 'srun -N1'", needs="strict jobs")
     landing_window: int | None = _number(
         "finished tasks checked at the same time before they are merged; 1, or 4 with --executor or --runner",
-        needs="jobs",
+        needs="strict jobs",
     )
-    executor = _url("a Dask cluster for the attempts, dask://HOST:8786", sources=PRIVATE, needs="jobs")
+    executor = _url("a Dask cluster for the attempts, dask://HOST:8786", sources=PRIVATE, needs="strict jobs")
     only: tuple[Words, ...] = _row(
         "GLOB",
         "files that an iteration may change, such as 'tests/**'; may be repeated; none = only the progress file",
@@ -287,9 +283,11 @@ class Settings:
     )
     max_rounds = _number("rounds of build and validate with `all` before it needs you", "3")
     validate_every = _limit("ticks, or a heading's tasks, after which validate looks; 5 with all", "off")
-    history = _path(
+    history: Path | None = _row(
+        "FILE",
         "a JSONL file to which each attempt is appended",
         parse=parse_matching(r"[^\0]+\.jsonl", _expand_home, "a file of its own such as attempts.jsonl"),
+        sources=_BEFORE_TEMPLATE,
     )
     notify_frequency = _limit("a progress notice after iteration 1 and every N; off = none", "5")
     heartbeat_url = _url("fetched after every iteration and every 5 minutes of waiting", sources=PRIVATE)
@@ -315,7 +313,9 @@ class Settings:
     prompts: Path | None = _row(
         "DIR", "a folder of PROMPT_<mode>.md files, looked in first", parse=_folder, sources=_BEFORE_TEMPLATE
     )
-    progress_file = _path("the file that holds the state, if not <plan>_PROGRESS.md")
+    progress_file: Path | None = _row(
+        "FILE", "the file that holds the state, if not <plan>_PROGRESS.md", parse=_any_path, sources=_BEFORE_TEMPLATE
+    )
     once = _flag("one iteration that changes nothing but the progress file", "false", sources=_OF_TEMPLATES)
     then = _list("the mode that follows, and others that may", sources=_OF_TEMPLATES)
     interactive = _flag("you talk to the agent, on a terminal", "false", sources=_OF_TEMPLATES)
