@@ -242,7 +242,7 @@ def test_what_cannot_be_rehearsed_is_not_copied(project: Project) -> None:
     no_git = {"PATH": f"{project.root.parent}/broken:{project.env['PATH']}"}
     for words, env, code, said in (
         ("feature.md --max-time soon", {}, 2, "--max-time"),
-        ("-C .", no_git, 1, "git does not work: no room; install git, or fix it"),
+        ("-C .", no_git, 1, "no room\nralph: git does not work; install git, or fix it"),
     ):
         run = rehearse(project, *words.split(), env=env)
         assert (run.code, said in run.stderr, WRONG in run.stdout) == (code, True, False), run.text

@@ -27,14 +27,13 @@ from ralph.errors import RalphError
 from ralph.git import changes
 from ralph.plan import progress
 from ralph.process import lock, signals
-from ralph.process.programs import call_program, run_in_front
+from ralph.process.programs import run_in_front
 from ralph.run.prepared import PreparedStart
 from ralph.run.stop_rules import Reason
 from ralph.settings.options import Invocation
 from ralph.store import journal
 from ralph.words import join_names, without_control_codes
 
-_SHELL_S = 60.0
 _PYTHON = (sys.executable, "-P", "-m")
 _INTRO = """Everything is real except the agent, a fake one: no key, no cost, and a throwaway
 copy of {top}
@@ -103,10 +102,8 @@ def _enter_sample(top: Path) -> None:
     }
     top.mkdir(parents=True)
     os.chdir(top)
-    done = call_program(["sh", "-c", sample.BEGINS], timeout_s=_SHELL_S, stdin=sample.PLAN.encode())
-    if done.code:
-        what = f"git does not work: {changes.error_text(done)}"
-        raise RalphError(what, 1, fix="install git, or fix it; a rehearsal commits for real")
+    if run_in_front(["sh", "-c", sample.BEGINS]):
+        raise RalphError("git does not work", 1, fix="install git, or fix it; a rehearsal commits for real")
 
 
 @contextmanager
@@ -203,12 +200,12 @@ def _make_copy(found: PreparedStart, original: Path, folder: Path) -> tuple[str,
 
 
 def _copy_tree(original: Path, top: Path, folder: Path) -> None:
-    """Copies the working tree, including ignored files, and its repository, which may lie elsewhere."""
+    """Copies the current working tree, including ignored files, and its repository, which may lie elsewhere."""
     _copy_folder(original, top)
     git = top / ".git"
-    found = changes.run_git("rev-parse", "--git-common-dir", "--git-dir", cwd=original).stdout
+    found = changes.run_git("rev-parse", "--path-format=absolute", "--git-common-dir", "--git-dir").stdout
     if git.is_file() and found:  # of a linked working tree, or of a submodule
-        common, own = (original / line for line in os.fsdecode(found).splitlines())
+        common, own = map(Path, os.fsdecode(found).splitlines())
         repository = folder / "repository"
         _copy_folder(common, repository)
         git.write_bytes(b"gitdir: " + os.fsencode(repository / own.relative_to(common)))
@@ -216,7 +213,7 @@ def _copy_tree(original: Path, top: Path, folder: Path) -> None:
     config = partial(changes.run_git, "config", "--file", str(git / "config"))
     config("--unset-all", "core.worktree")  # it is the original
     for key in ("user.name", "user.email"):  # which may depend on the original's path
-        if who := changes.run_git("config", key, cwd=original).stdout:
+        if who := changes.run_git("config", key).stdout:
             config(key, os.fsdecode(who).rstrip("\n"))
 
 

@@ -29,17 +29,17 @@ _POINT = re.compile(rb"(?m)^(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[[ xX~!]\][ \t]+)?(\S
 
 def main() -> None:
     """Plays one turn of the agent."""
-    work, plan, file = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
+    plan, file = map(Path, sys.argv[2:4])
     try:
         now = progress.parse(file.read_bytes())
         if not now.tasks and not now.done:
             message = _fake_planning(plan, file)
-        elif not work or now.mode in ("plan", "validate"):
+        elif not sys.argv[1] or now.mode in ("plan", "validate"):
             message = "Nothing is missing."
         elif signal := _SIGNAL.search(sys.stdin.buffer.read().decode(errors="replace")):
             message = f"{_attempt_task(signal[1], signal[1]).message}\n\n{signal[0]}"
         else:
-            message = _fake_work_on_task(file, commits=work == "commit")
+            message = _fake_work_on_task(file)
         _print_step(type="text", text=message)
     except (RalphError, OSError, KeyboardInterrupt) as error:
         sys.exit(str(error) or 1)
@@ -54,14 +54,14 @@ def _fake_planning(plan: Path, file: Path) -> str:
     return f"{plural(len(lines), 'task')} written, in the order of the plan."
 
 
-def _fake_work_on_task(file: Path, *, commits: bool) -> str:
+def _fake_work_on_task(file: Path) -> str:
     """Does the first open task and ticks it; returns the final words."""
     text = file.read_bytes()
     now = progress.parse(text)
     if now.open:
         task = now.open[0]
         work = _attempt_task(task.whole, f"{now.ticked + 1}")
-        if commits:
+        if sys.argv[1] == "commit":
             commit = f"git add {shlex.join(work.files)} && git commit -qm {shlex.quote(work.message)}"
             try:
                 _run_command(commit)
