@@ -109,7 +109,7 @@ def _default(one: Setting) -> str:
 
 
 def _meaning(one: Setting) -> str:
-    return _quoted(one.meaning)
+    return _quoted(f"{one.meaning} (with --{one.needs.split()[-1]})" if one.needs else one.meaning)
 
 
 def _quoted(text: str) -> str:
@@ -123,7 +123,7 @@ def _example() -> Iterator[str]:
     yield from (f"# {line}" for line in wrap(_PRIVATE, 98))
     yield ""
     for one in (one for one in TABLE if one.sources == PRIVATE):
-        yield from _entry(one.meaning, [(one.variable, one.default)])
+        yield from _entry(_meaning(one).replace("`", ""), [(one.variable, one.default)])
     for file in sorted((TOP / "notify").glob("*.toml")):
         channel = tomllib.loads(file.read_text(encoding="utf-8"))
         names, defaults = [*channel["needs"], *channel.get("optional", [])], channel.get("defaults", {})

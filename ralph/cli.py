@@ -1,12 +1,11 @@
 """The command line: parses arguments, calls a verb, and turns errors into messages and exit codes."""
 
 import contextlib
-import gc
 import os
 import sys
 from functools import partial
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from pkgutil import resolve_name
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -17,9 +16,6 @@ from ralph.process import signals
 from ralph.screen.text import is_attended
 from ralph.settings import options
 from ralph.words import without_control_codes
-
-if TYPE_CHECKING:
-    from ralph.process.pace import Pace
 
 _HELP = """\
 Usage: ralph PLAN [MODE] [MAX_ITERATIONS] [OPTIONS] [-- ARGUMENTS FOR THE AGENT]
@@ -50,7 +46,7 @@ a line `RALPH_MAX_TIME: 8h` in the plan, in ./.ralph.env, in ~/.ralph.env, or in
 wins, then the first of these. The plan, ./.ralph.env and templates may not name the agent: it could write them."""
 
 
-def main(pace: "Pace | None" = None) -> None:
+def main(pace: object = None) -> None:
     """The `ralph` command. Tests pass another pace, with which an hour takes a moment."""
     _open_closed_streams()
     try:
@@ -60,50 +56,45 @@ def main(pace: "Pace | None" = None) -> None:
         code = _print_error(RalphError(" ".join(error.format_message().split()).rstrip("."), fix="see ralph help"))
     except RalphError as error:
         code = _print_error(error)
+    except BrokenPipeError:
+        code = 1  # the reader left, as `head` does: end silently
     except OSError as error:
-        if error.filename is None:
-            with contextlib.suppress(OSError):  # too many open files
-                os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the rest could not be written either
-        code = 1
-        if not isinstance(error, BrokenPipeError):  # the reader left, as `head` does: end silently
-            where = f"{error.filename}: " if error.filename else ""
-            _print_error(RalphError(f"{where}{error.strerror}", 1))
+        where = f"{error.filename}: " if error.filename else ""
+        code = _print_error(RalphError(f"{where}{error.strerror}", 1))
     except (KeyboardInterrupt, click.Abort):
         code = 128 + (signals.interrupted() or 2)
     if code > 128:
         signals.die_by_signal(code - 128)
-    gc.freeze()  # else the interpreter examines all objects at exit: 5 ms of every run
-    sys.exit(code)
+    with contextlib.suppress(OSError, AttributeError):  # stderr is None if it was closed
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(code)  # else the interpreter examines all objects first: 5 ms of every run
 
 
 def _print_error(error: RalphError) -> int:
     """Prints each problem on a line of its own and returns the exit code."""
-    for line in error.message.splitlines() if is_attended() or not error.for_people else ():
-        click.echo(f"ralph: {without_control_codes(line)}", err=True)
+    if is_attended() or not error.for_people or "RALPH_REHEARSAL" in os.environ:
+        for line in error.message.splitlines():
+            click.echo(f"ralph: {without_control_codes(line)}", err=True)
     return error.exit_code
 
 
 def _open_closed_streams() -> None:
     """Opens closed standard streams, whose numbers the next files would get; and makes any text printable."""
-    for fd in (0, 1, 2):
-        try:
-            os.fstat(fd)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)
+    while (spare := os.open(os.devnull, os.O_RDWR)) <= 2:  # it gets the lowest number that is free
+        pass
+    os.close(spare)
     # A file name or a locale must not end in a traceback.
     sys.stdout = open(1, "w", errors="ascii", closefd=False)  # noqa: SIM115 - the locale's, to the end
 
 
-def _make_verb(
-    name: str, where: str, meaning: str, *params: click.Parameter, calls_ralph: bool = False, **more: Any
-) -> click.Command:
+def _make_verb(name: str, where: str, meaning: str, *params: click.Parameter, **more: Any) -> click.Command:
     """Returns the verb of that name; it imports its function when called, and parses the options of a run."""
-    module, _, function = where.rpartition(".")
 
     def call(**given: Any) -> Any:
         if "requirements" in given:
             given = {"asked": options.parse_invocation(given, *click.get_current_context().obj)}
-        return getattr(import_module(module), function)(**given, **({"ralph": main} if calls_ralph else {}))
+        return resolve_name(where)(**given)
 
     return options.Verb(name, params=[*params, _FOLDER], help=meaning, callback=call, **more)
 
@@ -115,16 +106,17 @@ class _PlanOrVerb(click.Group):
         """Splits the arguments at the first `--` before click sees them; turns `help VERB` into `VERB --help`."""
         at = [*args, "--"].index("--")
         words, ctx.obj = args[:at], (args[at + 1 :], ctx.obj)
-        if words[:1] == ["--test-notify"]:  # as ralph.sh has it
-            words = ["notify", "test"]
-        if words[:1] == ["help"] and words[1:] and words[1] not in (*self.commands, "settings"):
-            raise click.UsageError(f"there is no help on {words[1]}")
-        if words == ["help", "settings"]:
-            os.environ.setdefault("LESS", "FRX")  # as git has it: what fits on the screen needs no pager
-            click.echo_via_pager(_RUN.get_help(click.Context(_RUN, parent=ctx, info_name="")))
-            ctx.exit()
-        if words[:1] in ([], ["help"]) and not ctx.resilient_parsing:
-            words = [*words[1:2], "--help"]
+        match words:
+            case ["--test-notify", *_]:  # as ralph.sh has it
+                words = ["notify", "test"]
+            case ["help", "settings"]:
+                os.environ.setdefault("LESS", "FRX")  # as git has it: what fits on the screen needs no pager
+                click.echo_via_pager(_RUN.get_help(click.Context(_RUN, parent=ctx, info_name="")))
+                ctx.exit()
+            case ["help", word, *_] if word not in self.commands:
+                raise click.UsageError(f"there is no help on {word}")
+            case [] | ["help", *_] if not ctx.resilient_parsing:
+                words = [*words[1:2], "--help"]
         return super().parse_args(ctx, words)
 
     def resolve_command(self, _ctx: click.Context, args: list[str]) -> Any:
@@ -141,18 +133,14 @@ class _PlanOrVerb(click.Group):
         return _HELP
 
 
-def _change_folder(_context: click.Context, _option: click.Parameter, folder: str | None) -> None:
-    """Changes to the folder before anything else is read."""
-    if folder:
-        os.chdir(folder)
-
-
 def _option(meaning: str, *names: str, **more: Any) -> click.Option:
     return click.Option(names, help=meaning, **more)
 
 
 _flag = partial(_option, is_flag=True)
 _file = partial(_option, metavar="FILE", type=options.FILE)
+
+
 _PLAN = click.Argument(["word"], required=False, metavar="[PLAN]", type=options.FILE)
 _FOLDER = _option(
     "change to DIR first, for cron",
@@ -162,14 +150,13 @@ _FOLDER = _option(
     type=click.Path(exists=True, file_okay=False),
     is_eager=True,
     expose_value=False,
-    callback=_change_folder,
+    callback=lambda _context, _option, folder: os.chdir(folder) if folder else None,
 )
-_CHOICES = ("on", "off", "status", "true", "false", "yes", "no", "1", "0")
 _PROGRESS = _file("if it is not <plan>_PROGRESS.md", "--progress-file")
 _JSON = _flag("print JSON", "--json", "as_json")
 _RUN = _make_verb(
     "run",
-    "ralph.commands.run.start_run",
+    "ralph.commands.run:start_run",
     "ralph PLAN [MODE] [MAX_ITERATIONS] [OPTIONS] [-- ARGUMENTS FOR THE AGENT] works through PLAN.",
     _flag("print only one line per iteration, wait and run", "-q", "--quiet"),
     _flag("print everything: prompts, messages and tool calls", "--verbose"),
@@ -181,7 +168,7 @@ _RUN = _make_verb(
 _VERBS = [
     _make_verb(
         "status",
-        "ralph.commands.status.print_status",
+        "ralph.commands.status:print_status",
         """Progress: one line per plan in this folder, or PLAN with its tasks and last iterations.
 
         Exit codes: 0 done, 3 work remains, 4 needs you.
@@ -192,7 +179,7 @@ _VERBS = [
     ),
     _make_verb(
         "log",
-        "ralph.commands.log.print_log",
+        "ralph.commands.log:print_log",
         """What happened: one line per iteration of PLAN; with N, or `last`, what that one said and did.
 
         A dash marks an iteration that changed nothing.
@@ -209,7 +196,7 @@ _VERBS = [
     ),
     _make_verb(
         "report",
-        "ralph.commands.report.write_report",
+        "ralph.commands.report:write_report",
         "Summary of PLAN with charts, as one HTML file: tasks, cost, tokens and time by iteration.",
         _PLAN,
         _file("output file; `-` is the standard output", "-o", "--output"),
@@ -218,7 +205,7 @@ _VERBS = [
     ),
     _make_verb(
         "export",
-        "ralph.commands.export.print_export",
+        "ralph.commands.export:print_export",
         """The tasks of PLAN as JSON, with today's statuses; the rest of a plan in JSON stays unchanged.
 
         requirements is the form of requirements.json, plan that of implementation_plan.json, prd that of prd.json.
@@ -235,7 +222,7 @@ _VERBS = [
     ),
     _make_verb(
         "rehearse",
-        "ralph.commands.rehearsal.rehearsal.rehearse",
+        "ralph.commands.rehearsal.rehearsal:rehearse",
         """Without PLAN: plans and builds a sample in a throwaway repository, with a fake agent: no key, no network.
 
         With PLAN: works through it in a throwaway copy of your repository, with your prompts, settings, verify command,
@@ -247,7 +234,7 @@ _VERBS = [
     ),
     _make_verb(
         "doctor",
-        "ralph.commands.doctor.doctor",
+        "ralph.commands.doctor:doctor",
         """Whether a run would find what it needs, and what to do about what is missing. Exit code 0 or 1.
 
         With PLAN also what is its own: settings, progress file, prompts. Takes MODE and all options of a run.
@@ -258,25 +245,30 @@ _VERBS = [
     ),
     _make_verb(
         "notify",
-        "ralph.commands.config.set_up_or_test_channels",
+        "ralph.commands.config:set_up_or_test_channels",
         "Send notifications: `setup` asks for the settings of a channel, `test` sends one through each.",
         click.Argument(["what"], type=click.Choice(("setup", "test"))),
     ),
     _make_verb(
         "config",
-        "ralph.commands.config.set_auto_commit",
+        "ralph.commands.config:set_auto_commit",
         "Settings for all projects, kept in ~/.ralph.env: `ralph config commit on|off|status`.",
         click.Argument(["what"], type=click.Choice(("commit",)), expose_value=False),
-        click.Argument(["choice"], type=click.Choice(_CHOICES), default="status", metavar="[on|off|status]"),
+        click.Argument(
+            ["choice"],
+            type=click.Choice(("on", "off", "status", "true", "false", "yes", "no", "1", "0")),
+            default="status",
+            metavar="[on|off|status]",
+        ),
     ),
     _make_verb(
         "init",
-        "ralph.commands.config.write_project_settings",
+        "ralph.commands.config:write_project_settings",
         "Settings for this project, in ./.ralph.env, with the verify command it finds.",
     ),
     _make_verb(
         "mcp",
-        "ralph.commands.mcp.serve_tools",
+        "ralph.commands.mcp:serve_tools",
         """Serves the tasks of PLAN as tools to an agent, over the Model Context Protocol on stdin and stdout.
 
         Needs the package mcp: pip install 'mcp>=2'. With --mcp a run hands them to its agent itself.
@@ -285,22 +277,16 @@ _VERBS = [
         _PROGRESS,
         _flag("propose only, and leave the task list as it is", "--propose"),
     ),
-    _make_verb(
+    click.Command(
         "attempt",
-        "ralph.parallel.attempt.run_attempt",
-        "What --jobs starts for each task, wherever that is: a job as JSON on stdin, its result on stdout.",
-        calls_ralph=True,
+        help="What --jobs starts for each task, wherever that is: a job as JSON on stdin, its result on stdout.",
+        callback=lambda: resolve_name("ralph.parallel.attempt:run_attempt")(main),
         hidden=True,
     ),
 ]
 
 
-@click.group(
-    cls=_PlanOrVerb,
-    commands=_VERBS,
-    params=[_FOLDER],
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110, "ignore_unknown_options": True},
-)
-@click.version_option(__version__, "-V", "-v", "--version", message="ralph %(version)s")
-def ralph() -> None:
-    """The root of all commands."""
+_show_version = click.version_option(__version__, "-V", "-v", "--version", message="ralph %(version)s")
+_WAYS = {"help_option_names": ["-h", "--help"], "max_content_width": 110, "ignore_unknown_options": True}
+ralph = _show_version(_PlanOrVerb("ralph", commands=_VERBS, params=[_FOLDER], context_settings=_WAYS))
+"""The root of all commands."""

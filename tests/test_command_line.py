@@ -77,5 +77,5 @@ def test_what_is_not_a_path_is_gone_or_may_not_be_entered_is_a_line(project: Pro
     assert project.ralph("feature.md").stderr == "ralph: .ralph.env: cannot be read: Is a directory\n"
     (project.root / ".ralph.env").rmdir()
     (project.home / ".ralph").mkdir(mode=0)
-    run = project.ralph("feature.md", prefix=(*no_override, "env"))
-    assert (run.code, run.stderr) == (1, f"ralph: {project.home}/.ralph/notify: Permission denied\n")
+    run, refused = project.ralph("feature.md", prefix=(*no_override, "env")), "cannot be read: Permission denied"
+    assert (run.code, run.stderr) == (1, f"ralph: {project.home}/.ralph/PROMPT_build.md: {refused}\n")

@@ -15,7 +15,6 @@ OFFERED = {
         "ralph feature.md --strict rev": "review",
         "ralph feature.md build ": "",
         "ralph feature.md build --max-i": "--max-iteration-cost --max-iterations",
-        "ralph feature.md build --on-failure ": "keep restore",
         "ralph export feature.md --format p": "plan prd",
     },
     "fish --no-config": {

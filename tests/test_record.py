@@ -147,6 +147,6 @@ def test_notices_arrive_in_order_as_often_as_wished_and_a_channel_that_hangs_del
     assert "max-iterations is 6" in last
     refused = (("Started", 404), ("Progress", 410))
     told = [f"webhook: not sent: Ralph {title}: {server.host}: HTTP {code}" for title, code in refused]
-    told.append("heartbeat: not sent: no time left")
+    told.append("heartbeat: not sent: sign of life: no time left")
     told += [f"slack: not sent: Ralph {title}: no time left" for title in ("Started", "Progress", "Stopped")]
     assert [line.removeprefix("ralph: ") for line in run.stderr.splitlines()] == told

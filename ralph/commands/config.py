@@ -13,7 +13,8 @@ from dotenv import set_key, unset_key
 from ralph import files
 from ralph.errors import RalphError
 from ralph.notify.channels import Channel, Notice, deliver_notice, load_channels
-from ralph.settings import sources, table
+from ralph.settings import sources
+from ralph.settings.table import Source
 
 _SCRIPT = r'"test":(?!\s*"echo \\"Error: no test)'
 _SEEN = (
@@ -94,9 +95,7 @@ def save_settings(values: Mapping[str, str]) -> None:
     """
     path = sources.home_settings_path()
     real = Path(os.path.realpath(path))  # dotenv would put a file in the place of a link
-    present = {one.variable: one.text for one in sources.read_env_file(path, table.Source.HOME_FILE)}
-    if "" in present:
-        raise RalphError(present[""], fix="fix that first; nothing was changed")
+    present = [one.variable for one in sources.read_env_file(path, Source.HOME_FILE)]
     if re.search(r"[\\\r\n\0]", "".join(values.values())):  # not every python-dotenv reads it back
         raise RalphError("a value must be a single line, without a backslash")
     try:

@@ -1,6 +1,7 @@
 """Channels: files that say which settings a destination needs and what it gets; and the delivery of notices to them."""
 
 import contextlib
+import html
 import os
 import re
 import threading
@@ -18,18 +19,19 @@ from ralph import files
 from ralph.errors import RalphError
 from ralph.notify import http
 from ralph.process.programs import call_program
-from ralph.words import shorten, without_control_codes
+from ralph.words import one_line, shorten, without_control_codes
 
+Names = Sequence[str]
+Values = Mapping[str, str]
+"""What RALPH_ settings, or the variables of a template, are set to."""
 _DELIVERY_S = 15.0
 """Seconds for one notice to one channel: a program gets all of them, each of two HTTP attempts 6 of them."""
 _ADDRESS = re.compile(r"https?://(?:[^\s/@'\"<>]*@)?([^\s/?#'\"<>]+)[^\s'\"<>]*")
-_ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
-"""Slack and Telegram both want these three escaped this way, and no others:
-https://docs.slack.dev/messaging/formatting-message-text, https://core.telegram.org/bots/api#html-style"""
 _FILTERS: Mapping[str, Callable[..., str]] = {
     "cut": shorten,
-    "cut_bytes": lambda text, most: shorten(text, most // 3),
-    **dict.fromkeys(("html", "slack"), lambda text: text.translate(_ENTITIES)),
+    # Slack and Telegram both want &, < and > escaped this way, and no others:
+    # https://docs.slack.dev/messaging/formatting-message-text, https://core.telegram.org/bots/api#html-style
+    "html": partial(html.escape, quote=False),
     # Text of the same length that cannot end the ``` block around it: backticks at its edges and in rows are replaced.
     "fenced": partial(re.compile(r"`(?=`)|(?<=`)`|^`|`$").sub, "\N{MODIFIER LETTER GRAVE ACCENT}"),
     # For Discord, outside of a code block: everything that would be markup is escaped.
@@ -55,7 +57,7 @@ class Notice(NamedTuple):
 
     event: str
     """One of EVENTS, or `alive`: a sign of life."""
-    title: str = ""
+    title: str = "sign of life"
     body: str = ""
 
     @property
@@ -79,26 +81,26 @@ class Channel(NamedTuple):
     path: Path
     name: str
     title: str = ""
-    needs: Sequence[str] = ()
-    optional: Sequence[str] = ()
-    secret: Sequence[str] = ()
+    needs: Names = ()
+    optional: Names = ()
+    secret: Names = ()
     help: Mapping[str, str] = {}
     defaults: Mapping[str, str] = {}
     request: Mapping[str, Any] = {}
     """The arguments for `ralph.notify.http.send_request`; strings in it are templates."""
-    command: Sequence[str] = ()
+    command: Names = ()
     """A program and its arguments, which are templates too."""
     checked: bool = False
     """Whether the command's exit code says if the notice got through."""
-    events: Sequence[str] = tuple(EVENTS)
+    events: Names = tuple(EVENTS)
     """The events that the channel gets."""
 
     @property
-    def setting_names(self) -> Sequence[str]:
+    def setting_names(self) -> Names:
         """The names of its settings in the order of the file, the required ones first."""
         return [*self.needs, *self.optional]
 
-    def missing(self, values: Mapping[str, str]) -> Sequence[str]:
+    def missing(self, values: Values) -> Names:
         """Returns the required settings that have no value."""
         return [name for name in self.needs if not values.get(name)]
 
@@ -119,51 +121,48 @@ def load_channels() -> Mapping[str, Channel]:
     return channels
 
 
-def configured_channels(values: Mapping[str, str]) -> Sequence[Channel]:
+def configured_channels(values: Values) -> Sequence[Channel]:
     """Returns the channels that have all required settings; the others are off."""
-    channels = load_channels().values() if any(values.values()) else ()
-    return [channel for channel in channels if not channel.missing(values)]
+    return [channel for channel in load_channels().values() if not channel.missing(values)]
 
 
-def deliver_notice(
-    channel: Channel, notice: Notice, values: Mapping[str, str], *, timeout_s: float = _DELIVERY_S
-) -> str:
+def deliver_notice(channel: Channel, notice: Notice, values: Values, *, timeout_s: float = _DELIVERY_S) -> str:
     """Sends the notice now, and returns "" or the failure in words, without secrets. Raises nothing."""
     settings = {name: values.get(name) or channel.defaults.get(name, "") for name in channel.setting_names}
-    variables = settings | notice.variables
     try:
-        if channel.command:
-            failure = _run(channel, fill_templates(channel.command, variables), timeout_s)
-        else:
-            failure = _send(fill_templates(channel.request, variables), timeout_s)
+        failure = _deliver(channel, settings | notice.variables, timeout_s)
     except Exception as error:  # noqa: BLE001 - whatever a channel file causes must not end a run
         failure = f"{channel.path}: {type(error).__name__}: {error}"
-    line = hide_addresses(" ".join(without_control_codes(failure).split()))
-    return shorten(_hide_secrets(line, [settings.get(name, "") for name in channel.secret]), 250)
+    failure = hide_addresses(without_control_codes(failure))
+    secrets = [settings.get(name, "") for name in channel.secret]
+    for secret in secrets[:]:
+        secrets += re.split("[/?&=@#]+", secret.replace(hide_addresses(secret), ""))
+    for secret in sorted(secrets, key=len, reverse=True):  # one may be a part of another
+        failure = failure.replace(secret, "***") if len(secret) > 8 else failure
+    return one_line(failure, 250)
 
 
-def _run(channel: Channel, argv: Sequence[str], timeout_s: float) -> str:
-    program = os.path.expanduser(argv[0])  # noqa: PTH111 - a Path would turn ./notify into notify
-    done = call_program([program, *argv[1:]], timeout_s=timeout_s)
-    if done.code < 0:
-        return f"{program}: killed by signal {-done.code}; it has {timeout_s:g} s"
-    return f"{program}: exit code {done.code}" if channel.checked and done.code else ""
+def _deliver(channel: Channel, variables: Values, timeout_s: float) -> str:
+    """Delivers with these variables, and returns "" or the failure in words; may raise anything.
 
-
-def _send(request: Mapping[str, Any], timeout_s: float) -> str:
-    """Sends the request, and once more if the trouble may pass: network, server, too many requests.
-
-    Returns "" or the failure in words.
+    A request is sent once more if the trouble may pass: network, server, too many requests.
     """
+    if channel.command:
+        program, *arguments = fill_templates(channel.command, variables)
+        program = os.path.expanduser(program)  # noqa: PTH111 - a Path would turn ./notify into notify
+        code = call_program([program, *arguments], timeout_s=timeout_s).code
+        if code < 0:
+            return f"{program}: killed by signal {-code}; it has {timeout_s:g} s"
+        return f"{program}: exit code {code}" if channel.checked and code else ""
+    request = {"method": "POST", **fill_templates(channel.request, variables)}
     for pause_s in (timeout_s / 15, 0):
-        status, text = http.send_request(**{"method": "POST", **request}, timeout_s=timeout_s * 0.4)
+        status, text = http.send_request(**request, timeout_s=timeout_s * 0.4)
+        if 0 < status < 300:
+            return ""
         if 0 < status < 500 and status != 429:
             break
         time.sleep(pause_s)
-    if 0 < status < 300:
-        return ""
-    answer = f"HTTP {status}" if status else ""
-    return ": ".join(filter(None, [hide_addresses(request["url"]), answer, text]))
+    return ": ".join(filter(None, [hide_addresses(request["url"]), f"HTTP {status}" * bool(status), text]))
 
 
 def hide_addresses(text: str) -> str:
@@ -171,61 +170,50 @@ def hide_addresses(text: str) -> str:
     return _ADDRESS.sub(r"\1", text)
 
 
-def _hide_secrets(text: str, secrets: Iterable[str]) -> str:
-    """The text with *** for secrets and parts of them longer than 8 characters, except the hosts of addresses."""
-    for secret in sorted(secrets, key=len, reverse=True):  # one may be a part of another
-        for hidden in (secret, *re.split("[/?&=@#]+", secret.replace(hide_addresses(secret), ""))):
-            text = text.replace(hidden, "***") if len(hidden) > 8 else text
-    return text
-
-
-def fill_templates(template: Any, variables: Mapping[str, str]) -> Any:
+def fill_templates(template: Any, variables: Values) -> Any:
     """Returns the template with each string in it rendered on its own; leaves out table entries that come out empty."""
-    if isinstance(template, list):
-        return [fill_templates(item, variables) for item in template]
-    if isinstance(template, Mapping):
-        table = {key: fill_templates(item, variables) for key, item in template.items()}
-        return {key: item for key, item in table.items() if item != ""}
-    if not isinstance(template, str):
-        return template
-    environment = SandboxedEnvironment(undefined=StrictUndefined, autoescape=False)
-    environment.filters |= _FILTERS
-    return environment.from_string(template).render(variables)
+    match template:
+        case list():
+            return [fill_templates(item, variables) for item in template]
+        case dict():
+            filled = ((key, fill_templates(item, variables)) for key, item in template.items())
+            return {key: item for key, item in filled if item != ""}
+        case str():
+            environment = SandboxedEnvironment(undefined=StrictUndefined)
+            environment.filters |= _FILTERS
+            return environment.from_string(template).render(variables)
+    return template
 
 
 class Outbox:
     """Sends notices in the background, with a thread for each channel that has something to send."""
 
-    def __init__(self, channels: Iterable[Channel], values: Mapping[str, str], complain: Callable[[str], None]) -> None:
-        self._values, self._complain, self._lock = values, complain, threading.Lock()
+    def __init__(self, channels: Iterable[Channel], values: Values, complain: Callable[[str], None]) -> None:
+        self._values, self._complain = values, complain
         self._waiting = [(channel, list[Notice]()) for channel in channels]
         """The queue of each channel; its first notice is being sent."""
 
     @property
-    def names(self) -> Sequence[str]:
+    def names(self) -> Names:
         """The names of the channels that get a notice when a run is done."""
         return [channel.name for channel, _ in self._waiting if "done" in channel.events]
 
     def send(self, notice: Notice) -> None:
         """Queues the notice for every channel that gets such an event, unless it is in that queue already."""
         for channel, waiting in self._waiting:
-            with self._lock:
-                if notice.event not in channel.events or notice in waiting:
-                    continue
+            if notice.event in channel.events and notice not in waiting:
                 waiting.append(notice)
                 if len(waiting) == 1:
                     with contextlib.suppress(RuntimeError):  # out of threads: the end of the run reports what is left
                         threading.Thread(target=self._deliver_waiting, args=(channel, waiting), daemon=True).start()
 
     def _deliver_waiting(self, channel: Channel, waiting: list[Notice]) -> None:
-        while first := waiting[:1]:
-            why = deliver_notice(channel, first[0], self._values)
-            with self._lock:
-                if why and waiting:  # else close() was quicker
-                    self._complain(_not_sent_line(channel, first[0], why))
-                del waiting[:1]
-                if not waiting:
-                    return
+        while waiting:
+            notice = waiting[0]
+            why = deliver_notice(channel, notice, self._values)
+            if why and waiting:  # else close() was quicker
+                self._complain(f"{channel.name}: not sent: {notice.title}: {why}")
+            del waiting[:1]
 
     def has_pending(self) -> bool:
         """Whether any notice is still waiting or being sent."""
@@ -233,12 +221,7 @@ class Outbox:
 
     def close(self) -> None:
         """Gives up on the notices not sent yet, and reports each."""
-        with self._lock:
-            for channel, waiting in self._waiting:
-                for notice in waiting:
-                    self._complain(_not_sent_line(channel, notice, "no time left"))
-                waiting.clear()
-
-
-def _not_sent_line(channel: Channel, notice: Notice, why: str) -> str:
-    return ": ".join(filter(None, [channel.name, "not sent", notice.title, why]))
+        for channel, waiting in self._waiting:
+            for notice in waiting:
+                self._complain(f"{channel.name}: not sent: {notice.title}: no time left")
+            waiting.clear()

@@ -1,9 +1,7 @@
 """The only place that speaks HTTP."""
 
-import contextlib
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 
 def send_request(  # noqa: PLR0913 - what a request is made of
@@ -22,9 +20,7 @@ def send_request(  # noqa: PLR0913 - what a request is made of
     """
     import requests  # noqa: PLC0415 - 80 ms that only a run that sends should pay
 
-    message = b""
     try:
-        is_here = urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1")  # which no proxy can reach
         with requests.request(
             method,
             url,
@@ -33,13 +29,10 @@ def send_request(  # noqa: PLR0913 - what a request is made of
             data=body.encode(),
             timeout=timeout_s,
             allow_redirects=False,
-            proxies=dict.fromkeys(("http", "https"), "") if is_here else None,
             auth=lambda prepared: prepared,  # else ~/.netrc would replace an Authorization header
             stream=True,
         ) as answer:
-            if answer.status_code >= 300:
-                with contextlib.suppress(OSError):  # the status says enough
-                    message = next(answer.iter_content(500), b"")
+            message = next(answer.iter_content(500), b"") if answer.status_code >= 300 else b""
             return answer.status_code, message.decode("utf-8", "replace").strip()
     except requests.Timeout:
         return 0, f"no answer within {timeout_s:g} s"

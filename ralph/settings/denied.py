@@ -1,11 +1,8 @@
 """What the agent may not use: the user's own rules, and named lists that ship with ralph."""
 
-import re
 from collections.abc import Iterator, Sequence
 
-from ralph.settings import values
-
-_LISTS = {
+LISTS = {
     "git-write": (
         (
             "git commit, git push, git pull, git merge, git rebase, git checkout, git reset, git stash, "
@@ -26,24 +23,15 @@ repository's history or branches, or takes work out of the working tree; `not-uv
 packages, and to run tests, other than uv."""
 
 
-def parse_deny_list(text: str) -> tuple[str, ...]:
-    """Returns the rules and list names in a setting's text. Raises ValueError for a list that does not exist."""
-    names = values.names(text)
-    for name in names:
-        if re.fullmatch("[a-z]+-[a-z-]+", name) and name not in _LISTS:  # no tool has such a name
-            raise ValueError(f"{name} is not a list; there are {', '.join(_LISTS)}")
-    return names
-
-
 def deny_rules(denied: Sequence[str]) -> Iterator[str]:
     """Yields them as rules for claude, such as `Bash(git push:*)`; a list becomes one rule for each of its commands."""
     for name in denied:
-        if name in _LISTS:
-            yield from (f"Bash({command}:*)" for command in _LISTS[name][0].split(", "))
+        if name in LISTS:
+            yield from (f"Bash({command}:*)" for command in LISTS[name][0].split(", "))
         else:
             yield name
 
 
 def describe_denied(denied: Sequence[str]) -> list[str]:
     """Returns what the prompt says about each: for a list, its commands and what to do instead."""
-    return ["{} ({})".format(*_LISTS[name]) if name in _LISTS else f"`{name}`" for name in denied]
+    return ["{} ({})".format(*LISTS[name]) if name in LISTS else f"`{name}`" for name in denied]

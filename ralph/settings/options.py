@@ -9,7 +9,7 @@ import click
 
 from ralph.errors import RalphError, did_you_mean
 from ralph.plan import prompt
-from ralph.settings.table import OF_MODES, ON_COMMAND_LINE, SUBJECTS, GivenSetting, Setting, Source, agent_variable_name
+from ralph.settings.table import ON_COMMAND_LINE, SUBJECTS, GivenSetting, Setting, Settings, Source, agent_variable_name
 
 if TYPE_CHECKING:
     from ralph.process.pace import Pace
@@ -46,19 +46,15 @@ def _complete_word(context: click.Context, argument: click.Parameter, typed: str
     words = context.params["words"]
     if not words:
         return FILE.shell_complete(context, argument, typed)
-    return [mode for mode in _mode_names() if mode.startswith(typed)] if not words[1:] else []
+    return [mode for mode in _mode_names() if mode.startswith(typed) and len(words) == 1]
 
 
 def _option(setting: Setting) -> click.Option:
-    meaning = setting.meaning.removesuffix(f" (with --{setting.needs})")  # the heading says that
-    shown = f"{meaning}  [{setting.default}]" if setting.default else meaning
+    shown = setting.meaning + f"  [{setting.default}]" * bool(setting.default)
     if not setting.metavar:
         return click.Option([f"--{setting.name}/--no-{setting.name}"], default=None, help=shown)
     names = [f"--{name}" for name in (setting.name, setting.alias) if name]
-    words = click.Choice(setting.metavar.split("|")).shell_complete if "|" in setting.metavar else None
-    return click.Option(
-        names, metavar=setting.metavar, multiple=setting.many, help=shown, type=FILE, shell_complete=words
-    )
+    return click.Option(names, metavar=setting.metavar, multiple=setting.many, help=shown, type=FILE)
 
 
 class Verb(click.Command):
@@ -68,16 +64,15 @@ class Verb(click.Command):
         """Writes each group of options under its title."""
         groups, title = dict[str, list[tuple[str, str]]](), ""
         for option in self.get_params(ctx):
-            title = SUBJECTS.get(option.name or "", title if option.name in _FIELDS else "Options")
-            record = option.get_help_record(ctx)
-            if record and isinstance(option, click.Option):
+            name = option.name or ""
+            title = SUBJECTS.get(name, title if hasattr(Settings, name) else "Options")
+            if record := option.get_help_record(ctx):
                 groups.setdefault(title, []).append(record)
         for title, records in groups.items():
             with formatter.section(title):
                 formatter.write_dl(records)
 
 
-_FIELDS = {setting.field for setting in ON_COMMAND_LINE}
 OF_A_RUN = (
     click.Argument(["words"], nargs=-1, metavar="[PLAN] [MODE] [MAX_ITERATIONS]", shell_complete=_complete_word),
     click.Option(["--requirements"], type=FILE, hidden=True),  # ralph1's option for the plan
@@ -99,18 +94,17 @@ def parse_invocation(message: dict[str, Any], rest: Sequence[str], pace: "Pace |
         message["max_iterations"] = number
     given = list[GivenSetting]()
     if requirements and message["strict"] is not False:  # as in ralph1
-        implied = {"RALPH_STRICT": "true", "RALPH_ON_FAILURE": "restore"}
-        given += [GivenSetting(*one, Source.PLAN, "--requirements") for one in implied.items()]
-    given += [GivenSetting("RALPH_VALIDATE_EVERY", "5", Source.TEMPLATE, "all")] if mode == "all" else []
+        implied = (("RALPH_STRICT", "true"), ("RALPH_ON_FAILURE", "restore"))
+        given += [GivenSetting(*each, Source.PLAN, "--requirements") for each in implied]
+    if mode == "all":
+        given.append(GivenSetting("RALPH_VALIDATE_EVERY", "5", Source.TEMPLATE, "all"))
+    for one in message.pop("agent_for"):
+        of_mode, _, agent = one.partition("=")
+        given.append(GivenSetting(agent_variable_name(of_mode), agent, Source.COMMAND_LINE, "--agent-for"))
+    message["only"] = map(shlex.quote, message["only"])  # here each pattern is a single word, blanks included
     for setting in ON_COMMAND_LINE:
-        text = message.pop(setting.field)
-        if setting.metavar == OF_MODES:
-            for of_mode, _, agent in [one.partition("=") for one in text]:
-                variable = agent_variable_name(of_mode)
-                given.append(GivenSetting(variable, agent, Source.COMMAND_LINE, "--agent-for"))
-            continue
-        if setting.many:  # here each pattern is a single word, blanks included
-            text = " ".join(map(shlex.quote, text) if setting.metavar == "GLOB" else text) or None
+        text = message.pop(setting.field, ())
+        text = " ".join(text) or None if setting.many else text
         if text is not None:
             where = f"--{'no-' * (text is False)}{setting.name}"
             given.append(GivenSetting(setting.variable, str(text), Source.COMMAND_LINE, where))

@@ -8,25 +8,24 @@ from io import StringIO
 from pathlib import Path
 
 from ralph import files
-from ralph.errors import RalphError
+from ralph.errors import RalphError, did_you_mean
 from ralph.plan import prompt
 from ralph.plan.progress.reading import read_lines_and_fences
 from ralph.settings.table import (
     AGENT_OF,
+    BELONGS,
     BY_VARIABLE,
+    PRIVATE,
     GivenSetting,
     Settings,
     Source,
     agent_variable_name,
-    resolve_settings,
 )
 
 _DIRECTIVE = re.compile(r"[ ]{0,3}(?!RALPH_(?:DONE|STOP|BLOCKED):)(RALPH_[A-Z0-9_]+):(.*)")
-
-_NAMES = [name.removeprefix("RALPH_") for name in BY_VARIABLE]
 OF_AGENTS = ("RALPH_AGENT", "RALPH_MODEL", "RALPH_EFFORT", "RALPH_REASONING")
 """Settings meant for the agent of all modes; a mode's own agent gets none of them."""
-_NEAR = 0.8
+_NEAR = 0.9
 """How similar to a setting's name, from 0 to 1, a RALPH_ name in the environment must be to count as a typo."""
 
 
@@ -36,14 +35,14 @@ def home_settings_path() -> Path:
 
 
 def read_env_file(path: Path, source: Source) -> Iterator[GivenSetting]:
-    """Yields the RALPH_ names that an env file sets, and a problem for each malformed line or an unreadable file."""
-    try:
+    """Yields the RALPH_ names that an env file sets.
+
+    Raises RalphError if the file cannot be read, or at a malformed line, which may swallow those below it.
+    """
+    if not path.exists():
+        return
+    with files.os_errors_as_ralph_errors(path, "read"):
         text = path.read_text(encoding="utf-8-sig", errors="surrogateescape")
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        yield GivenSetting("", f"{path}: cannot be read: {error.strerror}", source, str(path))
-        return
     from dotenv.parser import parse_stream  # noqa: PLC0415 - 20 ms that a run without env files should not pay
 
     for one in parse_stream(StringIO(text)):
@@ -51,42 +50,33 @@ def read_env_file(path: Path, source: Source) -> Iterator[GivenSetting]:
         blank_lines = len(original) - len(original.lstrip("\n"))
         where = f"{path}:{one.original.line + blank_lines}"
         if one.error:
-            yield GivenSetting("", f'{where}: not NAME="value" (a quote left open?)', source, where)
-        elif one.key and one.key.startswith("RALPH_") and one.value is not None:
+            raise RalphError(f'{where}: not NAME="value" (a quote left open?)', fix="fix that first")
+        if one.key and one.key.startswith("RALPH_") and one.value is not None:
             yield GivenSetting(one.key, one.value, source, where)
 
 
-def read_plan_settings(text: bytes, name: str) -> Iterator[GivenSetting]:
-    """Yields the directives of a plan: lines of their own, outside code fences; a task list in JSON implies strict."""
+def read_plan_settings(text: bytes, name: str, source: Source = Source.PLAN) -> Iterator[GivenSetting]:
+    """Yields the directives of a plan or a template's comment: lines of their own, outside code fences.
+
+    A task list in JSON implies strict.
+    """
     if name.endswith(".json"):
-        yield GivenSetting("RALPH_STRICT", "true", Source.PLAN, name)
+        yield GivenSetting("RALPH_STRICT", "true", source, name)
     for line in read_lines_and_fences(text).lines:
         number = text.count(b"\n", 0, line.start) + 1
         where = f"{name}:{number}"
-        found = _DIRECTIVE.fullmatch(line.body.decode(errors="replace"))
-        if found:
-            yield GivenSetting(found[1], found[2], Source.PLAN, where)
+        if found := _DIRECTIVE.fullmatch(line.body.decode(errors="replace")):
+            yield GivenSetting(found[1], found[2], source, where)
         elif line.body.strip() == b"DO_NOT_COMMIT":
             yield GivenSetting("RALPH_AUTO_COMMIT", "false", Source.DO_NOT_COMMIT, where)
-
-
-def read_template_settings(text: str, path: Path) -> Iterator[GivenSetting]:
-    """Yields the directives in a template's leading `{# … #}` comment."""
-    comment = prompt.LEADING_COMMENT.match(text)
-    lines = text[: comment.end(1)].splitlines() if comment else []
-    for number, line in enumerate(lines, 1):
-        found = _DIRECTIVE.fullmatch(line.strip().removeprefix("{#").strip())
-        if not found or (found[1] == "RALPH_ONLY" and "RALPH_REHEARSAL" in os.environ):
-            continue  # a fake agent does not know where it may write
-        yield GivenSetting(found[1], found[2], Source.TEMPLATE, f"{path}:{number}")
 
 
 def collect_settings(plan: Path, given: Iterable[GivenSetting] = ()) -> list[GivenSetting]:
     """Collects all settings except those of templates, which differ by mode; `given` are the command line's."""
     message = [*given, *read_plan_settings(files.read_or_empty(plan), plan.name)]
     for name, text in os.environ.items():
-        is_near = name.startswith("RALPH_") and difflib.get_close_matches(name[6:], _NAMES, n=1, cutoff=_NEAR)
-        if name in BY_VARIABLE or is_near or name.startswith(AGENT_OF):  # all others are ignored
+        is_near = name.startswith("RALPH_") and difflib.get_close_matches(name, BY_VARIABLE, n=1, cutoff=_NEAR)
+        if is_near or name.startswith(AGENT_OF):  # all others are ignored
             message.append(GivenSetting(name, text, Source.ENVIRONMENT, "environment"))
     in_files = list(read_env_file(Path(".ralph.env"), Source.PROJECT_FILE))
     in_files += read_env_file(home_settings_path(), Source.HOME_FILE)
@@ -95,28 +85,28 @@ def collect_settings(plan: Path, given: Iterable[GivenSetting] = ()) -> list[Giv
 
 def settings_of_mode(given: Sequence[GivenSetting], mode: str) -> tuple[Settings, Path, str]:
     """Returns the settings of a mode, and its template's path and text. Raises RalphError with all problems."""
-    template, text = Path(), ""
-    names = list[str]()
-    own = [one for one in given if one.variable == agent_variable_name(mode) and "RALPH_REHEARSAL" not in os.environ]
-    if own := [one for one in own if one.text.strip() or one.source is Source.COMMAND_LINE]:
-        given = [one for one in given if one not in own and one.variable not in OF_AGENTS]
-        given += [one._replace(variable="RALPH_AGENT", where=f"{one.where}: {one.variable}") for one in own]
-    try:
-        known = resolve_only(given, "RALPH_PROMPTS", "RALPH_STRICT")
-        places = prompt.template_folders(known.prompts)
-        names += map(agent_variable_name, prompt.available_modes(places))
-        name = "task" if known.strict and mode == "build" else mode
-        template, text = prompt.find_template(name, places)
-    except RalphError as error:
-        given = [*given, GivenSetting("", error.message, Source.TEMPLATE, "")]
-    given = [*given, *read_template_settings(text, template)]
-    if any(one.variable not in {*BY_VARIABLE, *names} for one in given):
+    own, is_rehearsal = agent_variable_name(mode), "RALPH_REHEARSAL" in os.environ
+    for_mode = [one for one in given if one.variable == own and (one.text.strip() or one.source is Source.COMMAND_LINE)]
+    has_own_agent = bool(for_mode) and not is_rehearsal
+    if has_own_agent:
+        given = [one for one in given if one.variable not in (own, *OF_AGENTS)]
+        given += [one._replace(variable="RALPH_AGENT", where=f"{one.where}: {own}") for one in for_mode]
+    known = resolve_only(given, "RALPH_PROMPTS", "RALPH_STRICT")
+    places = prompt.template_folders(known.prompts)
+    template, text = prompt.find_template("task" if known.strict and mode == "build" else mode, places)
+    comment = prompt.LEADING_COMMENT.match(text)
+    directives = re.sub(r"(?m)^[ \t]+", "", comment[1]) if comment else ""
+    given = [*given, *read_plan_settings(directives.encode(), str(template), Source.TEMPLATE)]
+    names = [agent_variable_name(each) for each in prompt.available_modes(places)]
+    if {one.variable for one in given} - {*BY_VARIABLE, *names}:
         from ralph.notify import channels  # noqa: PLC0415 - 20 ms that a run of a finished plan should not pay
 
         for channel in channels.load_channels().values():
             names += channel.setting_names
     settings = resolve_settings(given, names)
-    settings.has_own_agent = bool(own)
+    settings.has_own_agent = has_own_agent
+    if is_rehearsal:
+        settings.only = ()  # nor does a template's say where the fake agent may write
     return settings, template, text
 
 
@@ -137,3 +127,59 @@ def channel_values() -> Mapping[str, str]:
     """Returns the values that channels may use: RALPH_ names of `~/.ralph.env`, overridden by the environment's."""
     values = {one.variable: one.text for one in read_env_file(home_settings_path(), Source.HOME_FILE)}
     return values | {name: text.strip() for name, text in os.environ.items() if name.startswith("RALPH_")}
+
+
+def resolve_settings(given: Iterable[GivenSetting], also_known: Sequence[str] = ()) -> Settings:
+    """Returns the settings of this run: for each, the strongest source wins, and within a source the first value.
+
+    Raises RalphError with everything that is wrong: unknown names, malformed values, sources that may not set what
+    they set. `also_known` are names outside the table, such as those that channels read.
+    """
+    problems, settings, lines = list[RalphError](), Settings(), dict[tuple[str, Source], GivenSetting]()
+    for one in sorted(given, key=lambda one: one.source):
+        setting, key = BY_VARIABLE.get(one.variable), (one.variable, one.source)
+        first = lines.setdefault(key, one)
+        if first is not one and setting and setting.many:  # several lines of a list become one
+            lines[key] = first._replace(text=f"{first.text} {one.text}")
+    for one in lines.values():
+        try:
+            _apply_setting(one, settings, also_known)
+        except RalphError as problem:
+            # The environment may name a mode of another project.
+            is_of_a_mode = one.source is Source.ENVIRONMENT and one.variable.startswith(AGENT_OF)
+            (settings.remarks if is_of_a_mode else problems).append(problem)
+    if "git-write" in settings.deny and not settings.strict:
+        settings.auto_commit, settings.given["auto_commit"] = False, settings.given["deny"]
+    has = {"strict": settings.strict, "jobs": "jobs" in settings.given}
+    for field, one in settings.given.items():
+        missing = " ".join(f"--{name}" for name in getattr(Settings, field).needs.split() if not has[name])
+        if missing:
+            idle = RalphError(f"{one.label}: no effect without {missing}", fix=f"add {missing} or leave that out")
+            (problems if one.source is Source.COMMAND_LINE else settings.remarks).append(idle)
+    if problems:
+        raise RalphError.of(problems)
+    return settings
+
+
+def _apply_setting(one: GivenSetting, settings: Settings, also_known: Sequence[str]) -> None:
+    """Applies a given setting, unless a stronger source did. Raises RalphError if its name, source or text is wrong."""
+    setting, text = BY_VARIABLE.get(one.variable), one.text.strip()
+    if not setting and one.variable not in also_known:
+        fix = did_you_mean(one.variable, {name: name for name in (*BY_VARIABLE, *also_known)})
+        raise RalphError(f"{one.where}: {one.variable} is not a setting", fix=fix)
+    sources = setting.sources if setting else PRIVATE
+    if one.source not in sources:
+        raise RalphError(f"{one.where}: {one.variable} {BELONGS[sources]}")
+    of_template = one.source is Source.TEMPLATE
+    if not setting or not (text or one.source is Source.COMMAND_LINE):
+        return
+    try:
+        value = setting.parse(text)
+    except ValueError as error:
+        raise RalphError(f'{one.label}: "{text}": {error}') from None
+    stronger = settings.given.get(setting.field)
+    if not stronger or (of_template and setting.modes_own and stronger.source > Source.ENVIRONMENT):
+        settings.given[setting.field] = one
+        setattr(settings, setting.field, value)
+    elif of_template and setting.many:
+        setattr(settings, setting.field, getattr(settings, setting.field) + value)

@@ -1,15 +1,16 @@
-"""The table of settings, which defines options, variables, directives and help; and which of the given values wins."""
+"""The table of settings, which defines options, variables, directives and help: one row for each."""
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+import os
+import re
+import shlex
+from collections.abc import Callable
 from enum import IntEnum
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ralph.errors import RalphError, did_you_mean
-from ralph.settings import denied, values
-from ralph.settings.values import or_unlimited
+from ralph.errors import RalphError
+from ralph.settings.denied import LISTS
 
 
 class Source(IntEnum):
@@ -29,25 +30,106 @@ PRIVATE = frozenset({Source.COMMAND_LINE, Source.ENVIRONMENT, Source.HOME_FILE})
 """The other sources are files of the project, which the agent can write."""
 _BEFORE_TEMPLATE = _ANYWHERE - {Source.TEMPLATE}
 _OF_TEMPLATES = frozenset({Source.TEMPLATE})
-OF_MODES, AGENT_OF = "MODE=AGENT", "RALPH_AGENT_"
-"""How the command line names the agent of a mode, and the prefix of the variable that does."""
-_BELONGS = {
+BELONGS = {
     PRIVATE: "belongs on the command line, in the environment or in ~/.ralph.env, where the agent does not write",
     _BEFORE_TEMPLATE: "comes too late in a template",
     _OF_TEMPLATES: "belongs in a prompt template",
 }
+AGENT_OF = "RALPH_AGENT_"
+"""How the variable begins that names the agent of a mode."""
 
 
 class GivenSetting(NamedTuple):
-    """A setting as somebody wrote it; `where` is for messages: `feature.md:12`, `--delay`.
-
-    With an empty variable it is not a setting but a problem, which the text describes.
-    """
+    """A setting as somebody wrote it; `where` is for messages: `feature.md:12`, `--delay`."""
 
     variable: str
     text: str
     source: Source
     where: str
+
+    @property
+    def label(self) -> str:
+        """How messages name it."""
+        return self.where if self.source is Source.COMMAND_LINE else f"{self.where}: {self.variable}"
+
+
+Parser = Callable[[str], Any]
+"""Turns a setting's text into its value; raises ValueError with what is allowed."""
+Words = tuple[str, ...]
+
+
+def parse_matching(form: str, convert: Parser, allowed: str) -> Parser:
+    """Returns a parser that converts texts that match `form`, and rejects all others."""
+
+    def parse(text: str) -> Any:
+        if not re.fullmatch(form, text, re.ASCII | re.IGNORECASE):
+            raise ValueError(f"write {allowed}")
+        return convert(text)
+
+    return parse
+
+
+def or_off(form: str, convert: Parser, allowed: str) -> Parser:
+    """Returns such a parser that also reads "off" and "unlimited", as None."""
+
+    def convert_or_none(text: str) -> Any:
+        return None if text.lower() in ("off", "unlimited") else convert(text)
+
+    return parse_matching(f"off|unlimited|{form}", convert_or_none, f"{allowed}, off or unlimited")
+
+
+def _seconds(text: str) -> float:
+    parts = re.findall(r"([\d.]+)([hm]?)", text.lower())
+    return sum(float(number) * {"h": 3600, "m": 60}.get(unit, 1) for number, unit in parts)
+
+
+def _expand_home(text: str) -> Path:
+    return Path(os.path.expanduser(text))  # noqa: PTH111 - Path raises at ~nobody
+
+
+_ABOVE_ZERO = "(?=.*[1-9])"
+_DURATION = r"(?=.)(?:(?:\d{1,6}h)?(?:\d{1,8}m)?(?:\d{1,9}(?:\.\d{1,6})?s)?|\d{1,9}(?:\.\d{1,6})?)"
+"""A number without a unit is seconds, but only on its own: people read the 30 in `1h30` as minutes."""
+_NAME = r"(?:[^\s,()]|\((?:[^()]|\([^()]*\))*\))+"
+"""A tool's name and what it is limited to, in parentheses, where commas and blanks do not separate names."""
+_COUNT = (r"[1-9]\d{0,8}", int, "a whole number from 1")
+some = parse_matching(r"[^\0]+", str, "something, without NUL bytes")
+_any_path = parse_matching(r"[^\0]+", _expand_home, "a path")
+truth = parse_matching(
+    "true|yes|on|1|false|no|off|0", lambda text: text.lower() in ("true", "yes", "on", "1"), "true or false"
+)
+_names = parse_matching(
+    rf"{_NAME}(?:[\s,]+{_NAME})*", lambda text: tuple(re.findall(_NAME, text)), "names such as Read, Bash(ls:*)"
+)
+_pattern = parse_matching(
+    r"(?!/|(?:.*/)?\.\.(?:/|$)).+",
+    lambda text: text.removeprefix("./"),
+    "a pattern of files in the project such as 'tests/**'",
+)
+
+
+def _folder(text: str) -> Path:
+    found: Path = _any_path(text)
+    if not found.is_dir():
+        raise ValueError("is not a folder")
+    return found
+
+
+def _split_words(text: str) -> Words:
+    return tuple(shlex.split(some(text)))
+
+
+def _denied(text: str) -> Words:
+    names: Words = _names(text)
+    for name in names:
+        if re.fullmatch("[a-z]+-[a-z-]+", name) and name not in LISTS:  # no tool has such a name
+            raise ValueError(f"{name} is not a list; there are {', '.join(LISTS)}")
+    return names
+
+
+def _as_group(names: Words) -> tuple[Words]:
+    """Makes one group of them, which is empty if "none" is there."""
+    return (() if "none" in names else names,)
 
 
 class Setting(NamedTuple):
@@ -58,8 +140,7 @@ class Setting(NamedTuple):
     meaning: str
     default: str = ""
     """As a user would write it; empty if there is no default."""
-    parse: Callable[[str], Any] = values.some
-    """Turns the text into a value; raises ValueError with what is allowed."""
+    parse: Parser = some
     alias: str = ""
     """A second name."""
     many: bool = False
@@ -69,7 +150,7 @@ class Setting(NamedTuple):
     """Whether a template's value applies to its mode, and overrides the plan and the env files."""
     sources: frozenset[Source] = _ANYWHERE
     needs: str = ""
-    """The setting without which it has no effect."""
+    """The settings without which it has no effect."""
     field: str = ""
     """Its name in `Settings`."""
 
@@ -81,27 +162,38 @@ class Setting(NamedTuple):
     @property
     def variable(self) -> str:
         """Its name in the environment, in env files, plans and templates."""
-        return f"{AGENT_OF}<MODE>" if self.metavar == OF_MODES else f"RALPH_{self.field.upper()}"
+        return f"{AGENT_OF}<MODE>" if self.field == "agent_for" else f"RALPH_{self.field.upper()}"
 
 
-def _row(metavar: str, meaning: str, default: str = "", parse: Any = values.some, needs: str = "", **more: Any) -> Any:
-    """Returns a row of the table, as Any, so that a field can be declared with the type of its value."""
-    return Setting(metavar, meaning + f" (with --{needs})" * bool(needs), default, parse, needs=needs, **more)
+_row: Any = Setting
+"""Any, so that a field can be declared with the type of its value, as these do for rows of one kind."""
+_flag: Callable[..., bool] = partial(_row, "", parse=truth)
+_command = partial(_row, "COMMAND", parse=_split_words, sources=PRIVATE)
+_number: Callable[..., int] = partial(_row, "N", parse=parse_matching(*_COUNT))
+_limit: Callable[..., int | None] = partial(_row, "N", parse=or_off(*_COUNT))
+_list: Callable[..., Words] = partial(_row, "NAMES", parse=_names, many=True)
+_time: Callable[..., float | None] = partial(
+    _row, "TIME", parse=or_off(_ABOVE_ZERO + _DURATION, _seconds, "a time such as 90m, 4h or 1h30m")
+)
+_url: Callable[..., str | None] = partial(
+    _row, "URL", parse=parse_matching(r"\w+://[^\s/]+\S*", str, "an address such as https://…")
+)
+_usd: Callable[..., float | None] = partial(
+    _row,
+    "USD",
+    default="unlimited",
+    parse=or_off(
+        _ABOVE_ZERO + r"\$?\d{1,7}(?:\.\d{1,4})?", lambda text: float(text.lstrip("$")), "US dollars such as 5 or 2.50"
+    ),
+)
 
 
-def _word(words: str, meaning: str, default: str = "", **more: Any) -> Any:
-    """Returns a row whose value is one of these words, which are separated by bars."""
-    return _row(words, meaning, default, values.parse_one_of(words), **more)
-
-
-_flag = partial(_row, "", parse=values.truth)
-_command = partial(_row, "COMMAND", parse=values.parse_words, sources=PRIVATE)
-_count = partial(_row, "N", parse=or_unlimited(values.count))
-_list = partial(_row, "NAMES", parse=values.names, many=True)
-_path = partial(_row, parse=values.path, sources=_BEFORE_TEMPLATE)
-_time = partial(_row, "TIME", parse=or_unlimited(values.bound))
-_url = partial(_row, "URL", parse=values.address)
-_usd = partial(_row, "USD", default="unlimited", parse=or_unlimited(values.usd))
+def _word(words: str, *more: str, **others: Any) -> str:
+    """Returns a row whose value is one of these words, which are separated by bars; `med` is ralph1's for medium."""
+    form = words.replace("medium", "medium|med")
+    parse = parse_matching(form, lambda text: re.sub("^med$", "medium", text.lower()), words.replace("|", " or "))
+    row: str = _row(words, *more, parse=parse, **others)
+    return row
 
 
 class Settings:
@@ -110,111 +202,123 @@ class Settings:
     On the class itself, each attribute is its row of the table.
     """
 
-    max_iterations: int | None = _count("iterations of this run", "unlimited")
-    max_time: float | None = _time("time of this run; a running iteration ends then", "unlimited", alias="duration")
-    max_cost: float | None = _usd("US dollars of this run")
-    max_iteration_cost: float | None = _usd("US dollars of one iteration")
-    max_total_cost: float | None = _usd("US dollars of the plan for ever, on its line Spent:")
-    max_failures: int | None = _count(
+    max_iterations = _limit("iterations of this run", "unlimited")
+    max_time = _time("time of this run; a running iteration ends then", "unlimited", alias="duration")
+    max_cost = _usd("US dollars of this run")
+    max_iteration_cost = _usd("US dollars of one iteration")
+    max_total_cost = _usd("US dollars of the plan for ever, on its line Spent:")
+    max_failures = _limit(
         "failed iterations, tasks given up or refused claims in a row before ralph gives up; off = never", "3"
     )
-    max_stalls: int | None = _count("iterations in a row that change nothing before ralph gives up; off = never", "5")
-    delay: float = _row("TIME", "pause between iterations", "2s", values.duration)
-    idle_timeout: float | None = _time("silence after which ralph kills the agent", "30m")
-    iteration_timeout: float | None = _time("time that one iteration may take", "off")
+    max_stalls = _limit("iterations in a row that change nothing before ralph gives up; off = never", "5")
+    delay: float = _row(
+        "TIME",
+        "pause between iterations",
+        "2s",
+        parse_matching(_DURATION, _seconds, "a time such as 2s, 90m, 4h or 1h30m"),
+    )
+    idle_timeout = _time("silence after which ralph kills the agent", "30m")
+    iteration_timeout = _time("time that one iteration may take", "off")
     max_context: float | None = _row(
         "PERCENT",
         "part of the model's context after which an iteration starts fresh",
         "off",
-        or_unlimited(values.percent),
+        or_off(r"[1-9]\d?%", lambda text: int(text[:-1]) / 100, "a part of the context such as 60%"),
     )
-    wait: bool = _flag("wait for the end of a reached usage limit, or stop with exit 3", "true")
+    wait = _flag("wait for the end of a reached usage limit, or stop with exit 3", "true")
     verify: str | None = _row(
         "COMMAND", "shell command that must pass before RALPH_DONE counts; strict: before each task does"
     )
-    verify_timeout: float | None = _time("time that the verify command may take", "30m")
-    strict: bool = _flag("ralph picks each task, checks it, ticks it and commits it; the agent only proposes", "false")
+    verify_timeout = _time("time that the verify command may take", "30m")
+    strict = _flag("ralph picks each task, checks it, ticks it and commits it; the agent only proposes", "false")
     task: str | None = _row("ID", "work on this task alone", sources=PRIVATE, needs="strict")
-    max_tries: int | None = _count(
-        "failed attempts at a task before it is marked [!]; off = never", "3", needs="strict"
-    )
-    on_failure: str = _word(
+    max_tries = _limit("failed attempts at a task before it is marked [!]; off = never", "3", needs="strict")
+    on_failure = _word(
         "keep|restore", "a failed attempt's changes: kept for the next one, or undone", "keep", needs="strict"
     )
-    on_tamper: str = _word(
+    on_tamper = _word(
         "undo|abort", "what the agent changed in the tasks: undone, or the run ends too", "undo", needs="strict"
     )
-    criteria: str = _word(
+    criteria = _word(
         "lenient|strict", "strict refuses tasks whose verify: lines no machine can check", "lenient", needs="strict"
     )
     evidence: bool = _row(
         "on|off",
         "run checks before a task's first attempt, and all again before done",
         "on",
-        values.truth,
+        truth,
         needs="strict",
     )
-    base_url: str | None = _url("where `GET /path returns 200` is asked", needs="strict")
-    jobs: int = _row(
-        "N", "tasks tried at the same time, each in a clone", "1", values.count, alias="max-agents", needs="strict"
+    base_url = _url("where `GET /path returns 200` is asked", needs="strict")
+    jobs = _number("tasks tried at the same time, each in a clone", "1", alias="max-agents", needs="strict")
+    setup: str | None = _row("COMMAND", "shell command that makes a clone ready, such as 'npm ci'", needs="strict jobs")
+    setup_copy = _list(
+        "ignored files that a clone needs, such as .env; may be repeated", parse=_split_words, needs="strict jobs"
     )
-    setup: str | None = _row("COMMAND", "shell command that makes a clone ready, such as 'npm ci'", needs="jobs")
-    setup_copy: tuple[str, ...] = _list(
-        "ignored files that a clone needs, such as .env; may be repeated", parse=values.parse_words, needs="jobs"
-    )
-    allow_dirty: bool = _flag("begin though tracked files have changes that are not committed", "false", needs="jobs")
-    keep_clones: bool = _flag("leave the clones there, for looking", "false", needs="jobs")
-    runner: tuple[str, ...] | None = _command("a command in front of each attempt, such as 'srun -N1'", needs="jobs")
-    landing_window: int | None = _row(
-        "N",
+    allow_dirty = _flag("begin though tracked files have changes that are not committed", "false", needs="strict jobs")
+    keep_clones = _flag("leave the clones there, for looking", "false", needs="strict jobs")
+    runner: Words | None = _command("a command in front of each attempt, such as 'srun -N1'", needs="strict jobs")
+    landing_window: int | None = _number(
         "finished tasks checked at the same time before they are merged; 1, or 4 with --executor or --runner",
-        parse=values.count,
-        needs="jobs",
+        needs="strict jobs",
     )
-    executor: str | None = _url("a Dask cluster for the attempts, dask://HOST:8786", sources=PRIVATE, needs="jobs")
-    only: tuple[tuple[str, ...], ...] = _row(
+    executor = _url("a Dask cluster for the attempts, dask://HOST:8786", sources=PRIVATE, needs="strict jobs")
+    only: tuple[Words, ...] = _row(
         "GLOB",
         "files that an iteration may change, such as 'tests/**'; may be repeated; none = only the progress file",
-        parse=values.as_group(values.parse_patterns),
+        parse=lambda text: _as_group(tuple(map(_pattern, _split_words(text)))),
         many=True,
     )
     """Groups of patterns: a file may change if it matches one of each group, so with an empty group none may."""
-    tools: tuple[tuple[str, ...], ...] = _list(
-        "the tools that the agent has, such as Read,Grep; none = no tool", parse=values.as_group(values.names)
+    tools: tuple[Words, ...] = _row(
+        "NAMES",
+        "the tools that the agent has, such as Read,Grep; none = no tool",
+        parse=lambda text: _as_group(_names(text)),
+        many=True,
     )
     """Groups, too: the agent has the tools that are in every group."""
-    deny: tuple[str, ...] = _list(
-        "what the agent may not use: WebFetch, Bash(rm:*), the lists git-write and not-uv", parse=denied.parse_deny_list
-    )
-    roles: tuple[str, ...] = _list(
+    deny = _list("what the agent may not use: WebFetch, Bash(rm:*), the lists git-write and not-uv", parse=_denied)
+    roles = _list(
         "modes that each task passes in turn, such as test,build,review", sources=_BEFORE_TEMPLATE, needs="strict"
     )
-    max_rounds: int = _row("N", "rounds of build and validate with `all` before it needs you", "3", values.count)
-    validate_every: int | None = _count("ticks, or a heading's tasks, after which validate looks; 5 with all", "off")
-    history: Path | None = _path("FILE", "a JSONL file to which each attempt is appended", parse=values.jsonl)
-    notify_frequency: int | None = _count("a progress notice after iteration 1 and every N; off = none", "5")
-    heartbeat_url: str | None = _url("fetched after every iteration and every 5 minutes of waiting", sources=PRIVATE)
-    auto_commit: bool = _flag("commit after each task; with --strict ralph does, else the agent", "true")
-    agent: tuple[str, ...] = _command(
+    max_rounds = _number("rounds of build and validate with `all` before it needs you", "3")
+    validate_every = _limit("ticks, or a heading's tasks, after which validate looks; 5 with all", "off")
+    history: Path | None = _row(
+        "FILE",
+        "a JSONL file to which each attempt is appended",
+        parse=parse_matching(r"[^\0]+\.jsonl", _expand_home, "a file of its own such as attempts.jsonl"),
+        sources=_BEFORE_TEMPLATE,
+    )
+    notify_frequency = _limit("a progress notice after iteration 1 and every N; off = none", "5")
+    heartbeat_url = _url("fetched after every iteration and every 5 minutes of waiting", sources=PRIVATE)
+    auto_commit = _flag("commit after each task; with --strict ralph does, else the agent", "true")
+    agent: Words = _command(
         "claude, codex, gemini, opencode, or a command that reads a prompt; a,b = b while a is at its limit", "claude"
     )
-    agent_for: tuple[str, ...] = _row(
-        OF_MODES, "the agent of a mode or role; may be repeated", many=True, sources=PRIVATE
+    agent_for: Words = _row("MODE=AGENT", "the agent of a mode or role; may be repeated", many=True, sources=PRIVATE)
+    wrap: Words | None = _command("a command in front of the agent, of verify and of hooks, such as bwrap …")
+    mcp = _flag("give the agent the tools of `ralph mcp`", "false")
+    model: Words | None = _row(
+        "NAME",
+        "the model; a,b = b where a failed",
+        parse=parse_matching(
+            "[^,]+(?:,[^,]+)*", lambda text: tuple(map(str.strip, text.split(","))), "models as haiku,opus"
+        ),
+        modes_own=True,
     )
-    wrap: tuple[str, ...] | None = _command("a command in front of the agent, of verify and of hooks, such as bwrap …")
-    mcp: bool = _flag("give the agent the tools of `ralph mcp`", "false")
-    model: tuple[str, ...] | None = _row("NAME", "the model; a,b = b where a failed", "", values.ladder, modes_own=True)
     effort: str | None = _word(
         "none|low|medium|high|xhigh|max", "how hard the agent thinks", alias="reasoning", modes_own=True
     )
-    max_turns: int | None = _row("N", "turns of the agent in one iteration", parse=values.count)
-    prompts: Path | None = _path(
-        "DIR", "a folder of PROMPT_<mode>.md files, looked in first", parse=values.parse_folder
+    max_turns: int | None = _number("turns of the agent in one iteration")
+    prompts: Path | None = _row(
+        "DIR", "a folder of PROMPT_<mode>.md files, looked in first", parse=_folder, sources=_BEFORE_TEMPLATE
     )
-    progress_file: Path | None = _path("FILE", "the file that holds the state, if not <plan>_PROGRESS.md")
-    once: bool = _flag("one iteration that changes nothing but the progress file", "false", sources=_OF_TEMPLATES)
-    then: tuple[str, ...] = _list("the mode that follows, and others that may", sources=_OF_TEMPLATES)
-    interactive: bool = _flag("you talk to the agent, on a terminal", "false", sources=_OF_TEMPLATES)
+    progress_file: Path | None = _row(
+        "FILE", "the file that holds the state, if not <plan>_PROGRESS.md", parse=_any_path, sources=_BEFORE_TEMPLATE
+    )
+    once = _flag("one iteration that changes nothing but the progress file", "false", sources=_OF_TEMPLATES)
+    then = _list("the mode that follows, and others that may", sources=_OF_TEMPLATES)
+    interactive = _flag("you talk to the agent, on a terminal", "false", sources=_OF_TEMPLATES)
 
     def __init__(self, **found: Any) -> None:
         self.given = dict[str, GivenSetting]()
@@ -257,83 +361,3 @@ ON_COMMAND_LINE = tuple(one for one in TABLE if Source.COMMAND_LINE in one.sourc
 def agent_variable_name(mode: str) -> str:
     """The variable, in the environment and in env files, that sets the agent of that mode."""
     return AGENT_OF + mode.upper().replace("-", "_")
-
-
-def resolve_settings(given: Iterable[GivenSetting], also_known: Sequence[str] = ()) -> Settings:
-    """Returns the settings of this run: for each, the strongest source wins, and within a source the first value.
-
-    Raises RalphError with everything that is wrong: unknown names, malformed values, sources that may not set what
-    they set. `also_known` are names outside the table, such as those that channels read.
-    """
-    problems, settings = list[RalphError](), Settings()
-    for one in _strongest_first(given):
-        try:
-            _apply_setting(one, settings, also_known)
-        except RalphError as problem:
-            # The environment may name a mode of another project.
-            is_of_a_mode = one.source is Source.ENVIRONMENT and one.variable.startswith(AGENT_OF)
-            (settings.remarks if is_of_a_mode else problems).append(problem)
-    if "git-write" in settings.deny and not settings.strict:
-        settings.auto_commit, settings.given["auto_commit"] = False, settings.given["deny"]
-    problems += _ineffective_settings(settings)
-    if problems:
-        raise RalphError.of(problems)
-    return settings
-
-
-def _ineffective_settings(settings: Settings) -> list[RalphError]:
-    """Returns a problem for settings on the command line that need another setting; other sources' become remarks."""
-    has = {"strict": settings.strict, "jobs": "jobs" in settings.given}
-    idle = defaultdict[tuple[bool, str], list[str]](list)
-    for setting in TABLE:
-        one = settings.given.get(setting.field)
-        missing = " ".join(f"--{name}" for name in has if not has[name] and setting.needs in (name, "jobs"))
-        if one and missing:
-            asked = one.source is Source.COMMAND_LINE
-            idle[asked, missing].append(one.where if asked else f"{one.where}: {one.variable}")
-    problems = list[RalphError]()
-    for (asked, missing), where in idle.items():
-        what = f"{', '.join(where)}: no effect without {missing}"
-        found = problems if asked else settings.remarks
-        found.append(RalphError(what, fix=f"add {missing} or leave that out"))
-    return problems
-
-
-def _strongest_first(given: Iterable[GivenSetting]) -> Iterable[GivenSetting]:
-    """Returns one entry for each variable and source, the strongest first; several lines of a list become one."""
-    message = dict[tuple[str, Source], GivenSetting]()
-    for one in sorted(given, key=lambda one: one.source):
-        key = one.variable or one.text, one.source
-        first, setting = message.setdefault(key, one), BY_VARIABLE.get(one.variable)
-        if first is not one and setting and setting.many:
-            message[key] = first._replace(text=f"{first.text} {one.text}")
-    return message.values()
-
-
-def _apply_setting(one: GivenSetting, settings: Settings, also_known: Sequence[str]) -> None:
-    """Applies a given setting, unless a stronger source did. Raises RalphError if its name, source or text is wrong."""
-    if not one.variable:
-        raise RalphError(one.text)
-    setting, text = BY_VARIABLE.get(one.variable), one.text.strip()
-    if not setting and one.variable not in also_known:
-        fix = did_you_mean(one.variable, {name: name for name in (*BY_VARIABLE, *also_known)})
-        raise RalphError(f"{one.where}: {one.variable} is not a setting", fix=fix)
-    sources = setting.sources if setting else PRIVATE
-    if one.source not in sources:
-        raise RalphError(f"{one.where}: {one.variable} {_BELONGS[sources]}")
-    of_command_line, of_template = one.source is Source.COMMAND_LINE, one.source is Source.TEMPLATE
-    if not setting or not (text or of_command_line):
-        return
-    if "\0" in text:
-        raise RalphError(f"{one.where}: {one.variable} has a NUL byte in it, which no command can take")
-    try:
-        value = setting.parse(text)
-    except ValueError as error:
-        name = "" if of_command_line else f": {one.variable}"
-        raise RalphError(f'{one.where}{name}: "{text}": {error}') from None
-    stronger = settings.given.get(setting.field)
-    if not stronger or (of_template and setting.modes_own and stronger.source > Source.ENVIRONMENT):
-        settings.given[setting.field] = one
-        setattr(settings, setting.field, value)
-    elif of_template and setting.many:
-        setattr(settings, setting.field, getattr(settings, setting.field) + value)

@@ -6,16 +6,17 @@ It cannot show whether the real agent is logged in, or how well it works.
 import os
 import re
 import shlex
-import shutil
 import site
 import sys
 import tempfile
 import termios
 import threading
 import tty
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -26,15 +27,14 @@ from ralph.errors import RalphError
 from ralph.git import changes
 from ralph.plan import progress
 from ralph.process import lock, signals
-from ralph.process.programs import MARK, call_program, run_in_front
+from ralph.process.programs import run_in_front
+from ralph.run.prepared import PreparedStart
 from ralph.run.stop_rules import Reason
-from ralph.screen.text import is_foreground
 from ralph.settings.options import Invocation
 from ralph.store import journal
-from ralph.store.state import State
 from ralph.words import join_names, without_control_codes
 
-_SHELL_S = 60.0
+_PYTHON = (sys.executable, "-P", "-m")
 _INTRO = """Everything is real except the agent, a fake one: no key, no cost, and a throwaway
 copy of {top}
 (Whether the agent itself is there and logged in, ralph doctor says.)
@@ -42,14 +42,22 @@ copy of {top}
 _SAMPLE_INTRO = """In a throwaway git repository ralph plans and builds a sample.
 Everything is real except the agent, a fake one: no key, no network, no cost.
 """
-_SAMPLE_OUTRO = """
-It works, and the repository is gone again. Your turn: write down in feature.md
+_SAMPLE_OUTRO = """It works, and the repository is gone again. Your turn: write down in feature.md
 what you want, then
 
   ralph feature.md plan
   ralph feature.md build --max-iterations 50"""
 _ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR")
 """Variables that would lead git back to the original."""
+_GIT_SETTINGS = {
+    "GIT_CONFIG_COUNT": "3",
+    "GIT_CONFIG_KEY_0": "push.recurseSubmodules",
+    "GIT_CONFIG_VALUE_0": "nothing-is-pushed-in-a-rehearsal",  # git push fails over it
+    "GIT_CONFIG_KEY_1": "core.fsmonitor",
+    "GIT_CONFIG_VALUE_1": "false",  # else it starts a process that stays
+    "GIT_CONFIG_KEY_2": "safe.directory",
+    "GIT_CONFIG_VALUE_2": "*",
+}
 
 
 def rehearse(asked: Invocation) -> int:
@@ -62,40 +70,50 @@ def rehearse(asked: Invocation) -> int:
     is_sample = not asked.plan
     with tempfile.TemporaryDirectory(prefix="ralph-rehearsal-", ignore_cleanup_errors=True) as name:
         folder = Path(os.path.realpath(name))
-        (folder / "tmp").mkdir()
         if is_sample:
             asked = asked._replace(plan="sample.md", verbose=True)
             _enter_sample(folder / "home" / "sample")
-        this = Rehearsal(asked, folder, is_sample=is_sample)
-        with _reading_pace(this.pauses) if is_sample and os.isatty(0) and is_foreground() else nullcontext():
-            this.play()
+        with _reading_pace(folder) if is_sample and os.isatty(0) else nullcontext():
+            command, happened, wrong = _rehearse_plan(asked, folder, is_sample=is_sample)
     if signals.interrupted():
         raise KeyboardInterrupt
-    return this.close()
+    nothing = "nothing" if is_sample else "nothing, and your files are as they were"
+    for title, lines in (("WHAT HAPPENED", happened), ("WHAT WENT WRONG", wrong or [nothing])):
+        _say(title, heading=True)
+        _say("  " + "\n  ".join(lines) + "\n")
+    if wrong:
+        return 1
+    same = ", with the same options" * bool(asked.given)
+    _say(_SAMPLE_OUTRO if is_sample else f"To run it for real{same}:\n\n  {command}")
+    return 0
 
 
 def _enter_sample(top: Path) -> None:
     """Makes the sample repository, changes to it, and drops the user's own settings. Raises RalphError if git fails."""
-    base = site.getuserbase()
-    for name in [one for one in os.environ if one.startswith(("RALPH_", "GIT_", "XDG_")) and one != MARK]:
-        del os.environ[name]  # an outer ralph finds its processes by the mark
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])  # a python3
-    os.environ.update(HOME=str(top.parent), GIT_CONFIG_NOSYSTEM="1", PYTHONUSERBASE=base, PATH=path)
+    for name in [*os.environ]:
+        if name.startswith(("RALPH_", "GIT_", "XDG_")):
+            del os.environ[name]
+    os.environ |= {
+        "PYTHONUSERBASE": site.getuserbase(),  # ralph itself may be there
+        "HOME": str(top.parent),
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}",  # where a python3 is
+        "PAGER": "cat",
+    }
     top.mkdir(parents=True)
-    done = call_program(["sh", "-c", sample.BEGINS], timeout_s=_SHELL_S, cwd=top, stdin=sample.PLAN.encode())
-    if done.code:
-        what = f"git does not work: {changes.error_text(done)}"
-        raise RalphError(what, 1, fix="install git, or fix it; a rehearsal commits for real")
     os.chdir(top)
+    if run_in_front(["sh", "-c", sample.BEGINS]):
+        raise RalphError("git does not work", 1, fix="install git, or fix it; a rehearsal commits for real")
 
 
 @contextmanager
-def _reading_pace(pauses: Path) -> Iterator[None]:
-    """Within this context the fake agent works at reading speed, until a key is pressed, which removes the file."""
+def _reading_pace(folder: Path) -> Iterator[None]:
+    """Within this context the fake agent works at reading speed, until a key is pressed."""
+    pauses = folder / "pauses"
 
     def wait_for_key() -> None:
-        while os.read(0, 1):
-            pauses.unlink(missing_ok=True)
+        os.read(0, 1)
+        pauses.unlink(missing_ok=True)
 
     pauses.touch()
     before = termios.tcgetattr(0)
@@ -107,175 +125,111 @@ def _reading_pace(pauses: Path) -> Iterator[None]:
         termios.tcsetattr(0, termios.TCSAFLUSH, before)  # the shell should not get the key
 
 
+def _rehearse_plan(asked: Invocation, folder: Path, *, is_sample: bool) -> tuple[str, list[str], list[str]]:
+    """Rehearses in a copy; returns the last command, and what happened and what went wrong, one line each."""
+    found, original = start.find_start(asked), lock.working_tree(Path.cwd())
+    if holder := lock.read_holder(original):
+        raise RalphError(f"another run works in {original}: {holder}", lock.LOCKED, fix="rehearse when it is over")
+    watched = changes.Changes(original, ())
+    watched.begin()
+    _say(_SAMPLE_INTRO if is_sample else _INTRO.format(top=original))
+    plan, run_there = _make_copy(found, original, folder)
+    if is_sample:
+        run_there("cat sample.md")
+    now = progress.parse(files.read_or_empty(found.progress_path))
+    goal = asked.mode or found.mode
+    is_planned = found.imported or now.tasks or now.done or found.settings.once
+    quiet = () if asked.verbose else ("--quiet",)
+    happened, wrong = list[str](), list[str]()
+    for mode in [goal] if is_planned else ["plan", goal]:
+        command = shlex.join(["ralph", asked.plan, mode])
+        code = run_there(command, [*_PYTHON, "ralph", plan, mode, *quiet])
+        happened.append(f"`{command}`: exit code {code}")
+        for path in folder.glob("state/ralph/*/journal.jsonl"):
+            last = journal.read(path)[-1]
+            happened[-1] += f" · {last.summary} · {last.so_far}"
+        if code not in (0, Reason.LIMIT.code):
+            but = "the real agent would meet that too, unless a check failed because the fake one builds nothing"
+            wrong.append(f"`{command}` exits with {code}; {but}")
+        if code:
+            break
+    if is_sample:
+        run_there("git log --oneline")
+        run_there("cat sample_PROGRESS.md")
+    if names := watched.take_changes()[1]:
+        message = f"your repository is not as it was before the rehearsal: {join_names(names)}"
+        wrong.append(f"{message}; if that was not you, a hook or the verify command reaches out of the copy")
+    return command, happened, wrong
+
+
+def _make_copy(found: PreparedStart, original: Path, folder: Path) -> tuple[str, Callable[..., int]]:
+    """Copies the tree and makes the fake agent; returns the name of the plan there, and what runs a command there.
+
+    What would lead that command to the original leads to the copy.
+    """
+    top = folder / "tree" / original.name  # the same name as the original, since notices show it
+    _copy_tree(original, top, folder)
+    in_copy = partial(re.sub, re.escape(str(original)) + r"(?![\w.-])", lambda _: str(top))
+    plan, settings = in_copy(found.asked.plan), found.settings
+    here, file = (Path(in_copy(os.path.realpath(path))) for path in (".", found.progress_path))
+    if not file.is_relative_to(top):
+        file = folder / file.name
+    if text := files.read_or_empty(found.progress_path):  # the plan that it names is that of the copy
+        files.replace_file(file, os.fsencode(in_copy(os.fsdecode(text))))
+    work = "commit" if settings.auto_commit and (top / ".git").exists() else "keep"
+    if settings.once and found.asked.mode != "all":
+        work = ""
+    words = [work, plan, str(file), str(folder / "pauses")]
+    agent = folder / "claude"  # with the name of claude, which takes every setting
+    agent.write_text(f"#!/bin/sh\nexec {shlex.join([*_PYTHON, 'ralph.commands.rehearsal.standin', *words])}\n")
+    agent.chmod(0o700)
+    env = {name: in_copy(value) for name, value in os.environ.items() if name not in _ELSEWHERE} | _GIT_SETTINGS
+    env |= {one.variable: one.text for one in found.asked.given}
+    env |= {
+        "XDG_STATE_HOME": str(folder / "state"),
+        "RALPH_REHEARSAL": "1",
+        "RALPH_PROGRESS_FILE": os.path.relpath(file, here),
+        "RALPH_AGENT": shlex.quote(str(agent)),
+        "RALPH_DELAY": "0",
+        "RALPH_MAX_FAILURES": "1",  # it would not do better the second time
+        "RALPH_VERIFY": in_copy(settings.verify or ""),
+        "RALPH_WRAP": "env" * bool(settings.wrap),  # a sandbox does not know where the copy is
+        "RALPH_ONLY": "**" * bool(settings.only),  # the fake agent does not know where it may write
+    }
+    return plan, partial(_run_shown, env=env, cwd=here)
+
+
+def _copy_tree(original: Path, top: Path, folder: Path) -> None:
+    """Copies the current working tree, including ignored files, and its repository, which may lie elsewhere."""
+    _copy_folder(original, top)
+    git = top / ".git"
+    found = changes.run_git("rev-parse", "--path-format=absolute", "--git-common-dir", "--git-dir").stdout
+    if git.is_file() and found:  # of a linked working tree, or of a submodule
+        common, own = map(Path, os.fsdecode(found).splitlines())
+        repository = folder / "repository"
+        _copy_folder(common, repository)
+        git.write_bytes(b"gitdir: " + os.fsencode(repository / own.relative_to(common)))
+        git = repository
+    config = partial(changes.run_git, "config", "--file", str(git / "config"))
+    config("--unset-all", "core.worktree")  # it is the original
+    for key in ("user.name", "user.email"):  # which may depend on the original's path
+        if who := changes.run_git("config", key).stdout:
+            config(key, os.fsdecode(who).rstrip("\n"))
+
+
+def _copy_folder(folder: Path, copy: Path) -> None:
+    copy.mkdir(parents=True)
+    if run_in_front(["cp", "-a", f"{folder}/.", f"{copy}/"]):
+        _say("not all could be copied; what needs the rest may fail here only")
+
+
 def _say(text: str, *, heading: bool = False) -> None:
     click.secho(without_control_codes(text), bold=heading)
 
 
-class Rehearsal:
-    """A rehearsal: what it runs and where, and the results so far."""
-
-    def __init__(self, asked: Invocation, folder: Path, *, is_sample: bool) -> None:
-        self.asked = asked
-        self.found = start.find_start(asked)
-        self.mode = "all" if asked.mode == "all" else self.found.mode
-        self.folder = folder
-        self.is_sample = is_sample
-        self.original = lock.working_tree(Path.cwd().resolve())
-        self.top = folder / "tree" / self.original.name
-        """The copy; it has the same name as the original, since notices show it."""
-        self.pauses = folder / "pauses"
-        self.happened: list[str] = []
-        """The result of each run, one line each."""
-        self.wrong: list[str] = []
-        """What went wrong, one line each."""
-
-    def play(self) -> None:
-        """Plays the rehearsal up to the last run. Raises KeyboardInterrupt after a signal."""
-        found = self.found
-        top = self.original
-        if holder := lock.read_holder(top):
-            raise RalphError(f"another run works in {top}: {holder}", lock.LOCKED, fix="rehearse when it is over")
-        text = files.read_or_empty(found.progress_path)
-        now = progress.parse(text)
-        if now.done and (early := start.why_nothing_to_do(found, State(found.name, found.progress_path), text)):
-            self.happened.append(f"exit code {early.exit_code} at once: {early.what}")
-            return
-        watched = changes.Changes(top, ())
-        watched.begin()
-        _say(_SAMPLE_INTRO if self.is_sample else _INTRO.format(top=top))
-        self._copy_tree()
-        self._show_command("cat", "sample.md")
-        file = self._path_in_copy(found.progress_path)
-        if not file.is_relative_to(self.top):
-            file = self.folder / file.name
-        if text:  # also from outside; the plan that it names is that of the copy
-            files.replace_file(file, os.fsencode(self._with_copied_paths(os.fsdecode(text))))
-        is_planned = found.imported or now.tasks or now.done or found.settings.once
-        if is_planned or self.mode == "all" or self._run_mode("plan", file) == 0:
-            self._run_mode(self.mode, file)
-        self._show_command("git", "log", "--oneline")
-        self._show_command("cat", "sample_PROGRESS.md")
-        _, names = watched.take_changes()
-        if names:
-            message = f"your repository is not as it was before the rehearsal: {join_names(names)}"
-            self.wrong.append(f"{message}; if that was not you, a hook or the verify command reaches out of the copy")
-
-    def close(self) -> int:
-        """Prints what happened, what went wrong, and what to type next; returns the exit code."""
-        _say("WHAT HAPPENED", heading=True)
-        _say("  " + "\n  ".join(self.happened) + "\n")
-        _say("WHAT WENT WRONG", heading=True)
-        nothing = "nothing" + ", and your files are as they were" * (not self.is_sample)
-        _say("  " + "\n  ".join(self.wrong or [nothing]))
-        command = shlex.join(["ralph", self.asked.plan, self.mode])
-        if not self.wrong:
-            same = ", with the same options" * bool(self.asked.given)
-            _say(_SAMPLE_OUTRO if self.is_sample else f"\nTo run it for real{same}:\n\n  {command}")
-        return 1 if self.wrong else 0
-
-    def _show_command(self, *command: str) -> None:
-        """Prints a command and its output, in the sample."""
-        if self.is_sample:
-            _say(f"$ {shlex.join(command)}", heading=True)
-            _say(os.fsdecode(call_program(command, timeout_s=_SHELL_S, cwd=self.top).stdout))
-
-    def _copy_tree(self) -> None:
-        """Copies the working tree, including ignored files. Raises RalphError if it cannot be copied."""
-        if self.folder.is_relative_to(self.original):
-            what = f"no copy of {self.original} fits into itself"
-            raise RalphError(what, 1, fix="set TMPDIR to a folder outside of it")
-        common = own = self.original / ".git"
-        if own.is_file():  # of a linked working tree, or of a submodule
-            found = changes.run_git("rev-parse", "--git-common-dir", "--git-dir", cwd=self.original).stdout
-            common, own = [self.original / line for line in os.fsdecode(found).splitlines()] or [own, own]
-            if common == own:
-                what = f"a copy of {self.original} would share its repository with others"
-                raise RalphError(what, 1, fix="rehearse in a clone")
-        self._copy_entry(self.original, self.top)
-        if common != own:
-            (self.top / ".git").unlink()
-            self._copy_entry(common, self.top / ".git")
-            shutil.rmtree(self.top / ".git" / "worktrees")
-            for name in ("HEAD", "index"):
-                shutil.copy2(own / name, self.top / ".git" / name)
-        for setting in (("core.bare", "false"), ("--unset-all", "core.worktree")):  # its tree is the copy, and no other
-            changes.run_git("config", "--file", str(self.top / ".git" / "config"), *setting)
-
-    def _copy_entry(self, what: Path, to: Path) -> None:
-        to.mkdir(parents=True)
-        if run_in_front(["cp", "-a", f"{what}/.", f"{to}/"]):
-            _say("not all could be copied; what needs the rest may fail here only")
-
-    def _path_in_copy(self, path: Path) -> Path:
-        """Returns the path in the copy; outside the working tree, the path itself with links followed."""
-        return Path(self._with_copied_paths(os.path.realpath(path)))
-
-    def _with_copied_paths(self, text: str) -> str:
-        """The text with the path of the original replaced by that of the copy."""
-        return re.sub(re.escape(str(self.original)) + r"(?![\w.-])", lambda _: str(self.top), text)
-
-    def _environment(self) -> dict[str, str]:
-        """The user's environment, without what would lead back to the original, and with a state folder of its own."""
-        env = {name: self._with_copied_paths(value) for name, value in os.environ.items() if name not in _ELSEWHERE}
-        own = {
-            "push.recurseSubmodules": "nothing-is-pushed-in-a-rehearsal",  # git push fails over it
-            "core.fsmonitor": "false",  # else it starts a process that stays
-            "safe.directory": "*",
-        }
-        for key in ("user.name", "user.email"):  # which may depend on the original's path
-            if who := changes.run_git("config", key, cwd=self.original).stdout:
-                own[key] = os.fsdecode(who).rstrip("\n")
-        for number, (key, value) in enumerate(own.items()):
-            env[f"GIT_CONFIG_KEY_{number}"] = key
-            env[f"GIT_CONFIG_VALUE_{number}"] = value
-        return env | {
-            "GIT_CONFIG_COUNT": str(len(own)),
-            "TMPDIR": str(self.folder / "tmp"),
-            "XDG_STATE_HOME": str(self.folder / "state"),
-            "RALPH_REHEARSAL": "1",
-        }
-
-    def _run_mode(self, mode: str, file: Path) -> int:
-        """Runs ralph in the copy, in this terminal; records the result and returns the exit code."""
-        settings = self.found.settings
-        plan = Path(self.asked.plan)
-        plan = self._path_in_copy(plan.parent) / plan.name  # if it is a link, its own name counts
-        here = self._path_in_copy(Path.cwd())
-        python = [sys.executable, "-P", "-m"]
-        commits = "commit" if settings.auto_commit and (self.top / ".git").exists() else ""
-        stand_in = self.folder / "claude"  # with the name of claude, which takes every setting
-        once = "once" if settings.once and mode != "all" else ""
-        words = [once, str(plan), str(file), commits, str(self.pauses)]
-        turn = shlex.join([*python, "ralph.commands.rehearsal.standin", *words])
-        stand_in.write_text(f"#!/bin/sh\ntrap '' INT\nexec {turn}\n")  # it handles Ctrl+C itself
-        stand_in.chmod(0o700)
-        env = self._environment() | {one.variable: one.text for one in self.asked.given}
-        env |= {
-            "RALPH_PROGRESS_FILE": os.path.relpath(file, here),
-            "RALPH_AGENT": shlex.quote(str(stand_in)),
-            "RALPH_DELAY": "0",
-            "RALPH_MAX_FAILURES": "1",  # it would not do better the second time
-        }
-        if settings.verify:
-            env["RALPH_VERIFY"] = self._with_copied_paths(settings.verify)
-        if settings.wrap:
-            env["RALPH_WRAP"] = "env"  # a sandbox does not know where the copy is
-        if settings.only:
-            env["RALPH_ONLY"] = "**"  # the fake agent does not know where it may write
-        name = shlex.join(["ralph", self.asked.plan, mode])
-        _say(f"$ {name}", heading=True)
-        word = self.asked.plan if (here / self.asked.plan).resolve() == plan.resolve() else str(plan)
-        argv = [*python, "ralph", word, mode]
-        if not self.asked.verbose:
-            argv.append("--quiet")
-        code = run_in_front(argv, env=env, cwd=here)
-        _say("")
-        outcome = f"`{name}`: exit code {code}"
-        for path in self.folder.glob("state/ralph/*/journal.jsonl"):
-            last = journal.read(path)[-1]
-            outcome += f" · {last.summary} · {last.so_far}"
-        self.happened.append(outcome)
-        if code not in (0, Reason.LIMIT.code):
-            but = "the real agent would meet that too, unless a check failed because the fake one builds nothing"
-            self.wrong.append(f"`{name}` exits with {code}; {but}")
-        return code
+def _run_shown(shown: str, argv: Sequence[str] = (), **where: Any) -> int:
+    """Prints a command and runs it, or `argv` in its place, in this terminal; returns its exit code."""
+    _say(f"$ {shown}", heading=True)
+    code = run_in_front(argv or shown.split(), **where)
+    _say("")
+    return code

@@ -7,21 +7,22 @@ FUNCTION = '`greeting("Ada")` in greeting.py returns "Hello, Ada!" (test_greetin
 NOBODY = "An empty name greets the world (test_greeting.py)"
 COMMAND = "`python3 greeting.py Ada` prints the greeting"
 
-PLAN = f"""# Greetings
+BEGINS = f"""git init -q --template= &&
+git config user.name "Ralph Rehearsal" &&
+git config user.email rehearsal@example.invalid &&
+echo __pycache__/ > .gitignore &&
+cat > sample.md <<'END' &&
+# Greetings
 
 A small module that greets people by name.
 
 - {FUNCTION}
 - {NOBODY}
 - {COMMAND}
-"""
-BEGINS = """git init -q --template= &&
-git config user.name "Ralph Rehearsal" &&
-git config user.email rehearsal@example.invalid &&
-cat > sample.md && echo __pycache__/ > .gitignore &&
+END
 git add . && git commit -qm "A plan"
 """
-"""The shell commands that make the repository; they get the plan on standard input."""
+"""The shell commands that make the repository, with the plan."""
 
 
 class SampleTask(NamedTuple):

@@ -1,9 +1,9 @@
 """The fake agent: does small, real work without a model, and prints events as claude does.
 
-`python -m ralph.commands.rehearsal.standin ONCE PLAN PROGRESS_FILE COMMITS PAUSES`, with the prompt on standard input,
-of which it reads only the signal that --strict asks for. It plans if there are no tasks yet; ONCE is empty unless the
-mode is one iteration without a task. While the file PAUSES exists it waits a moment before each step. It works with any
-plan: for a task that is not the sample's it writes a note.
+`python -m ralph.commands.rehearsal.standin WORK PLAN PROGRESS_FILE PAUSES`, with the prompt on standard input, of which
+it reads only the signal that --strict asks for. WORK is `commit`, `keep` for work that is not committed, or empty for a
+mode of one iteration, which has no task. It plans if there are no tasks yet. While the file PAUSES exists it waits a
+moment before each step. It works with any plan: for a task that is not the sample's it writes a note.
 """
 
 import json
@@ -17,61 +17,58 @@ from ralph import files
 from ralph.commands.rehearsal.sample import WORK, SampleTask
 from ralph.errors import RalphError
 from ralph.plan import progress
-from ralph.plan.progress.reading import read_lines_and_fences
-from ralph.process import signals
 from ralph.process.programs import call_program
-from ralph.words import plural
+from ralph.words import REASON_LENGTH, one_line, plural
 
 _PAUSE_S = 0.3
 _SHELL_S = 600.0
 """As long as the real agent lets a command run; a git hook may run all tests."""
 _SIGNAL = re.compile(r'<task-done session="[^"]+">([^<]+)</task-done>')
-_POINT = re.compile(rb"(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[[ xX~!]\][ \t]+)?(\S.*?)\s*")
+_POINT = re.compile(rb"(?m)^(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[[ xX~!]\][ \t]+)?(\S.*?)\s*$")
 
 
-def main() -> int:
-    """Plays one turn of the agent; returns the exit code."""
-    signals.install_handlers()  # so that a signal ends the turn between two steps, never in the middle of a commit
-    once, plan, file = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
-    is_error = False
+def main() -> None:
+    """Plays one turn of the agent."""
+    plan, file = map(Path, sys.argv[2:4])
     try:
         now = progress.parse(file.read_bytes())
         if not now.tasks and not now.done:
             message = _fake_planning(plan, file)
-        elif once or now.mode in ("plan", "validate"):
+        elif not sys.argv[1] or now.mode in ("plan", "validate"):
             message = "Nothing is missing."
+        elif signal := _SIGNAL.search(sys.stdin.buffer.read().decode(errors="replace")):
+            message = f"{_attempt_task(signal[1], signal[1]).message}\n\n{signal[0]}"
         else:
             message = _fake_work_on_task(file)
-    except (RalphError, OSError) as error:
-        message, is_error = str(error), True
-    _print_words(message)
-    _print_event(type="result", subtype="success", is_error=is_error, result=message, total_cost_usd=0.0)
-    return int(is_error)
+        _print_step(type="text", text=message)
+    except (RalphError, OSError, KeyboardInterrupt) as error:
+        sys.exit(str(error) or 1)
+    print(json.dumps({"type": "result", "result": message, "total_cost_usd": 0.0}))
 
 
 def _fake_planning(plan: Path, file: Path) -> str:
     """Makes a task of every list item of the plan, or one of the whole plan; returns the final words."""
-    lines = [line.body for line in read_lines_and_fences(plan.read_bytes()).lines]
-    listed = [found[1] for line in lines if (found := _POINT.fullmatch(line))]
-    points = list(dict.fromkeys(listed)) or [f"Build what {plan.name} says".encode(errors="replace")]
-    _write_file(file, progress.with_tasks_added(file.read_bytes(), [b"- [ ] " + point for point in points]))
-    return f"{plural(len(points), 'task')} written, in the order of the plan."
+    points = _POINT.findall(plan.read_bytes()) or [f"Build what {plan.name} says".encode(errors="replace")]
+    lines = [b"- [ ] " + point for point in dict.fromkeys(points)]
+    _write_file(file, progress.with_tasks_added(file.read_bytes(), lines))
+    return f"{plural(len(lines), 'task')} written, in the order of the plan."
 
 
 def _fake_work_on_task(file: Path) -> str:
-    """Does and signals the task that ralph chose, else the first open one, which it ticks; returns the final words."""
+    """Does the first open task and ticks it; returns the final words."""
     text = file.read_bytes()
-    if signal := _SIGNAL.search(sys.stdin.buffer.read().decode(errors="replace")):
-        work = _attempt_task(signal[1], signal[1])
-        return f"{work.message}\n\n{signal[0]}"
     now = progress.parse(text)
     if now.open:
         task = now.open[0]
-        work = _attempt_task(task.whole, f"{now.tasks.index(task) + 1}")
-        if sys.argv[4]:  # a hook that fixes what it finds fails only the first time
+        work = _attempt_task(task.whole, f"{now.ticked + 1}")
+        if sys.argv[1] == "commit":
             commit = f"git add {shlex.join(work.files)} && git commit -qm {shlex.quote(work.message)}"
-            _run_command(f"{commit} || {{ {commit}; }}", shown=commit)
-        text = text.replace(task.line.body, re.sub(rb"\[[ ~!]\]", b"[x]", task.line.body, count=1), 1)
+            try:
+                _run_command(commit)
+            except RalphError:
+                _run_command(commit)  # a hook that fixes what it finds fails only the first time
+        mark = text.index(b"[", task.line.start) + 1
+        text = progress.replace_ranges(text, [(mark, mark + 1, b"x")])
         now = progress.parse(text)
     _write_file(file, text if now.open else progress.with_status(text, "RALPH_DONE"))
     return f"{now.ticked} of {plural(len(now.tasks), 'task')} done" + ("." if now.open else ": RALPH_DONE.")
@@ -79,7 +76,7 @@ def _fake_work_on_task(file: Path) -> str:
 
 def _attempt_task(text: str, number: str) -> SampleTask:
     """Writes the files of a task, or a note if it is not the sample's, and tests them. Raises RalphError."""
-    _print_words(f"Task {number}: {text}")
+    _print_step(type="text", text=f"Task {number}: {text}")
     name, note = f"standin-{number}.md", f"# {text}\n\nThe fake agent was here. A real one would have built it.\n"
     work = WORK.get(text) or SampleTask({name: note}, f"test -s {name}", f"chore: pretend to build {text[:56]}")
     for path, content in work.files.items():
@@ -89,36 +86,25 @@ def _attempt_task(text: str, number: str) -> SampleTask:
 
 
 def _write_file(path: Path, text: bytes) -> None:
-    _print_tool_call("Edit" if path.exists() else "Write", file_path=str(path))
+    _print_step(type="tool_use", name="Edit" if path.exists() else "Write", input={"file_path": str(path)})
     files.replace_file(path, text)
 
 
-def _run_command(command: str, shown: str = "") -> None:
+def _run_command(command: str) -> None:
     """Runs a shell command. Raises RalphError if it fails."""
-    _print_tool_call("Bash", command=shown or command)
+    _print_step(type="tool_use", name="Bash", input={"command": command})
     done = call_program(["sh", "-c", command], timeout_s=_SHELL_S)
     if done.code:
-        message = (done.stdout + done.stderr).decode(errors="replace").split("\n")[-4:-1]
-        raise RalphError(f"{shown or command}: exit code {done.code}: {' · '.join(message)}")
+        output = (done.stdout + done.stderr).decode(errors="replace")
+        raise RalphError(f"{command}: exit code {done.code}: {one_line(output, REASON_LENGTH)}")
 
 
-def _print_words(text: str) -> None:
-    _print_event(type="assistant", message={"content": [{"type": "text", "text": text}]})
-
-
-def _print_tool_call(tool: str, **arguments: str) -> None:
-    _print_event(type="assistant", message={"content": [{"type": "tool_use", "name": tool, "input": arguments}]})
-
-
-def _print_event(**event: object) -> None:
-    until = time.monotonic() + _PAUSE_S
-    while files.is_file(Path(sys.argv[5])) and time.monotonic() < until and signals.interrupted() is None:
-        signals.wait(0.05)
-    print(json.dumps(event), flush=True)
-    signals.wait(0)  # what git's end has left to hear
-    if (number := signals.interrupted()) is not None:
-        signals.die_by_signal(number)
+def _print_step(**block: object) -> None:
+    """Prints what the agent says or does next, at reading speed if somebody watches."""
+    if files.is_file(sys.argv[4]):
+        time.sleep(_PAUSE_S)
+    print(json.dumps({"type": "assistant", "message": {"content": [block]}}), flush=True)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
