@@ -271,7 +271,7 @@ def pause_or_wait(run: Run, iteration: Iteration) -> Stop | None:
     if every is not None and not iteration.is_merge and (count == 1 or count % every == 0):
         what = f"Iteration {run.current.number} {'failed' if iteration.failed else 'completed'}"
         run.outbox.send(notices.new_notice(run, "progress", "Progress", what, run.last_lines[-1]))
-    if not run.controller.is_parallel:
+    if not run.controller.is_busy:
         pause_between(run)
     return None
 
@@ -294,7 +294,7 @@ def _wait_for_limit_or_trouble(run: Run, turn: Turn) -> Stop | None:
     until = now + pause_after_turn_s(turn, repeats=tally.repeats - 1, now=now)
     free, names = [], [one.name for one in run.start.agents]
     if turn.outcome is Outcome.LIMIT:
-        run.limited_until.update(dict.fromkeys(names if run.controller.is_parallel else [current.agent], until))
+        run.limited_until.update(dict.fromkeys([current.agent] if current.agent else names, until))
         until = min(run.limited_until.get(name, until) for name in names)
         free = run.free_agents()
     moment, seconds = format_moment(until, now), until - now

@@ -59,7 +59,7 @@ _POLL_S = 0.5
 class ParallelController(Controller):
     """Has several tasks tried at the same time, instead of one after the other."""
 
-    picks_tasks = is_parallel = True
+    picks_tasks = True
     last: TaskAttempt
     """The task that the iteration is about."""
 
@@ -411,10 +411,8 @@ class ParallelController(Controller):
                 else:
                     attempt.transcript.write_bytes(encode_text(result.transcript))
         task, number = attempt.task.id, attempt.number
-        agent, began = run.start.agents[0].name, attempt.began
-        run.live.iteration = CurrentIteration(
-            number=number, task=task, agent=agent, began=began, transcript=attempt.transcript
-        )
+        transcript, began = attempt.transcript, attempt.began
+        run.live.iteration = CurrentIteration(number=number, task=task, began=began, transcript=transcript)
 
     def _iteration(self, turn: Turn) -> Iteration:
         before, findings = self._file.last, TurnFindings(blocked=self._run.git_settings.block_reason)

@@ -39,7 +39,7 @@ class CurrentIteration(NamedTuple):
     task: str = ""
     """The id of its task, if ralph chose one."""
     agent: str = ""
-    """The name of its agent."""
+    """The name of its agent; empty under --jobs, where each attempt has its own choice."""
     began: float = math.inf
     """Under --jobs, when its attempt began, by `pace.uptime_s()`."""
     text_before: bytes = b""

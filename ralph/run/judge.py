@@ -80,8 +80,6 @@ class Controller:
     around_turn: AroundTurn = staticmethod(lambda: nullcontext(TurnFindings()))
     picks_tasks = False
     """Whether ralph picks the tasks and ticks them."""
-    is_parallel = False
-    """Whether several agents work at the same time."""
 
     @property
     def is_busy(self) -> bool:
