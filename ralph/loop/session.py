@@ -60,7 +60,7 @@ def run_session(start: PreparedStart, file: ProgressFile, state: State, held_loc
         _close_session(run, stop)
     for supervisor in (run.supervisor, *run.supervisors):
         supervisor.dismiss()
-    held_lock.remove_holder_note()
+    held_lock.holder_note.unlink(missing_ok=True)
     if failure and run.current.transcript:
         return failure.exit_code
     if failure:

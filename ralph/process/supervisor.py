@@ -74,8 +74,8 @@ class Supervisor:
         if not self._pid:
             try:
                 _daemonize({its_reads, its_writes, lock})
-                _SupervisorProcess(its_reads, its_writes, patience).serve()
-                signals.clear_received()  # impatience with the agent's processes is not meant for `at_last`
+                _serve(_open_reader(its_reads), its_writes, patience)
+                signals.install_handlers()  # anew: impatience with the agent's processes is not meant for `at_last`
                 at_last()
             except BaseException:  # noqa: BLE001 - nobody else could tell
                 with contextlib.suppress(OSError), self._errors.open("w") as sys.stderr:
@@ -99,15 +99,15 @@ class Supervisor:
         began = heard_at = clock()
         has_news = is_over = has_ended = False
         try:
-            while not has_ended or (has_news and not signals.is_impatient()):
+            while has_news or not has_ended:
                 has_ended = signals.wait(0.0 if has_news else 0.2, self._reads)
                 now = clock()  # before the read, so that no output older than this is missed
                 news = output.read(_CHUNK), errors.read(_CHUNK)
                 if has_news := any(news):
                     heard_at = now
                 on_output(*news)
-                if not is_over and should_end(now - heard_at, now - began, output.tell() + errors.tell()):
-                    is_over = True  # `should_end` is asked one last time when the job has ended
+                # It is asked one last time when the job has ended.
+                if not is_over and (is_over := should_end(now - heard_at, now - began, output.tell() + errors.tell())):
                     _send(self._writes, None)
                 if signals.is_impatient():
                     os.kill(self._pid, signal.SIGQUIT)  # makes the supervisor wait for nothing any more
@@ -116,17 +116,14 @@ class Supervisor:
             errors.close()
             if not has_ended:
                 _send(self._writes, None)  # whatever went wrong here, nothing outlives it
-            ended = self._receive_result()
+            try:
+                ended: Ended = pickle.load(self._reads)  # noqa: S301 - its own other half
+            except _GONE:
+                end_marked_processes(self.mark, self._patience)  # descent is no longer known, but the mark is
+                how = f"failed, see {self._errors}" if self._errors.exists() else "was killed"
+                what = f"the supervisor {how}: the process of ralph's below which all runs"
+                raise RalphError(what, 1, fix="start ralph again") from None
         return ended
-
-    def _receive_result(self) -> Ended:
-        with contextlib.suppress(*_GONE):
-            ended: Ended = pickle.load(self._reads)  # noqa: S301 - its own other half
-            return ended
-        end_marked_processes(self.mark, self._patience)  # descent is no longer known, but the mark is
-        how = f"failed, see {self._errors}" if self._errors.exists() else "was killed"
-        what = f"the supervisor {how}: the process of ralph's below which all runs"
-        raise RalphError(what, 1, fix="start ralph again")
 
     def dismiss(self) -> None:
         """Closes the link and waits until the supervisor has exited."""
@@ -156,48 +153,49 @@ def _daemonize(kept: set[int]) -> None:
         ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER, prctl(2)
 
 
-class _SupervisorProcess:
-    """The supervisor's end of the link: runs one job at a time."""
+def _serve(link: IO[bytes], writes: int, patience: Patience) -> None:
+    """Runs the jobs that ralph sends, one at a time, until ralph is gone: the supervisor's end of the link."""
+    with contextlib.suppress(*_GONE):
+        while True:
+            if job := pickle.load(link):  # noqa: S301 - its own other half
+                _send(writes, _run_job(job, link, patience))  # else ralph asks to end a job that has already ended
 
-    def __init__(self, reads: int, writes: int, patience: Patience) -> None:
-        self._reads, self._writes, self._patience = _open_reader(reads), writes, patience
-        self._codes = dict[int, int]()  # exit codes of children that have ended
-        self._tree = ProcessTree(lambda _, parent: parent == os.getpid(), self._is_childless if LINUX else None)
 
-    def serve(self) -> None:
-        """Runs the jobs that ralph sends, until ralph is gone."""
-        with contextlib.suppress(*_GONE):
-            while True:
-                if job := pickle.load(self._reads):  # noqa: S301 - its own other half
-                    _send(self._writes, self._run(job))  # else ralph asks to end a job that has already ended by itself
+def _run_job(job: Command, link: IO[bytes], patience: Patience) -> Ended:
+    """Runs the job and returns its result once everything has ended; any message from ralph ends the job early."""
+    tree = _Descendants(lambda _, parent: parent == os.getpid())
+    try:
+        with job.prompt.open("rb") as given, job.output.open("ab") as out, job.errors.open("ab") as errors:
+            tree.pid = spawn(job.argv, job.env, [given.fileno(), out.fileno(), errors.fileno()])
+    except OSError as error:
+        return Ended(code=-signal.SIGKILL, unstarted=str(error.strerror))
+    while tree.reap() and tree.code is None and not signals.wait(_POLL_S, link):
+        if not LINUX:
+            tree.find_running()
+    if tree.code is None:  # only SIGINT makes the real agent report its cost (measured)
+        signals.send_signal(os.killpg, tree.pid, signal.SIGINT)
+    deadline = time.monotonic() + patience.interrupt_s
+    while tree.reap() and tree.code is None and time.monotonic() < deadline and not signals.is_impatient():
+        signals.wait(0.02)
+    left_over, survivors = tree.end(patience)
+    return Ended(-signal.SIGKILL if tree.code is None else tree.code, left_over=left_over, survivors=survivors)
 
-    def _run(self, job: Command) -> Ended:
-        """Runs the job and returns its result once everything has ended; any message from ralph ends the job early."""
-        self._codes.clear()
-        try:
-            with job.prompt.open("rb") as given, job.output.open("ab") as out, job.errors.open("ab") as errors:
-                pid = spawn(job.argv, job.env, [given.fileno(), out.fileno(), errors.fileno()])
-        except OSError as error:
-            return Ended(code=-signal.SIGKILL, unstarted=str(error.strerror))
-        while self._runs(pid) and not signals.wait(_POLL_S, self._reads):
-            if not LINUX:
-                self._tree.find_running()
-        deadline = time.monotonic() + self._patience.interrupt_s
-        if self._runs(pid):  # only SIGINT makes the real agent report its cost (measured)
-            signals.send_signal(os.killpg, pid, signal.SIGINT)
-        while self._runs(pid) and time.monotonic() < deadline and not signals.is_impatient():
-            signals.wait(0.02)
-        left_over, survivors = self._tree.end(self._patience, except_pid=pid)
-        return Ended(self._codes.get(pid, -signal.SIGKILL), left_over=left_over, survivors=survivors)
 
-    def _runs(self, pid: int) -> bool:
-        self._is_childless()
-        return pid not in self._codes
+class _Descendants(ProcessTree):
+    """All that runs below the supervisor; `pid` is the job itself."""
 
-    def _is_childless(self) -> bool:
-        """Whether no child is left: then no descendant is, as orphans become children. Reaps all that have ended."""
+    code: int | None = None
+    """The exit code of the job, once it has ended."""
+
+    def reap(self) -> bool:
+        """Takes in the children that have ended; returns whether any is left."""
         with contextlib.suppress(ChildProcessError):
             while (dead := os.waitpid(-1, os.WNOHANG))[0]:
-                self._codes[dead[0]] = os.waitstatus_to_exitcode(dead[1])
-            return False
-        return True
+                if dead[0] == self.pid:
+                    self.code = os.waitstatus_to_exitcode(dead[1])
+            return True
+        return False
+
+    def is_over(self) -> bool:
+        """Whether no child is left: then no descendant is, where orphans become children."""
+        return not self.reap() if LINUX else super().is_over()
