@@ -14,7 +14,13 @@ from ralph.process.programs import MARK
 from ralph.settings import denied
 from ralph.settings.table import Settings, Source
 
-_MEANS = {"limit": Outcome.LIMIT, "passing": Outcome.TROUBLE, "person": Outcome.HOPELESS}
+_MEANS = {
+    "limit": Outcome.LIMIT,
+    "passing": Outcome.TROUBLE,
+    "person": Outcome.HOPELESS,
+    "turns": Outcome.OUT_OF_TURNS,
+    "budget": Outcome.OUT_OF_BUDGET,
+}
 _COSTS = ("max_cost", "max_iteration_cost", "max_total_cost")
 _NEED_FLAG = ("model", "effort", "max_turns", "max_context", "tools", "deny", "mcp", *_COSTS)
 """Settings that an agent supports if it has a flag of the same name; for those of _COSTS that flag is max_cost, since

@@ -44,7 +44,7 @@ def run_agent_once(run: Run) -> Iteration:
     prompt = run.start.load_prompt().render({**run.current.values, **values, "ITERATION": run.current.number})
     transcript = run.state.new_transcript(run.id, run.current.number, prompt)
     before = _announce_iteration(run, transcript)
-    run.view.show_prompt(prompt)
+    run.view.show({"type": "prompt", "text": prompt})
     guard = run.controller.guard
     with guard.around_turn() if guard else contextlib.nullcontext(TurnFindings()) as findings:
         run.state.save_iteration_note(
@@ -126,9 +126,9 @@ def _run_agent(run: Run, transcript: Path, prompt: str, messages: NewMessages) -
     def should_end(silent_s: float, took_s: float, printed: int) -> bool:
         nonlocal cut, result_at, retries_at
         messages.poll()
-        works = not stream.has_result
+        works = not stream.result
         result_at = math.inf if works else min(result_at, took_s)
-        retries_at = min(retries_at, took_s) if stream.is_retrying else math.inf
+        retries_at = min(retries_at, took_s) if stream.retry else math.inf
         reached = {
             Outcome.INTERRUPTED: signals.interrupted() is not None,
             Outcome.OK: took_s - result_at > pace.after_result_s,
