@@ -75,7 +75,7 @@ class Supervisor:
             try:
                 _daemonize({its_reads, its_writes, lock})
                 _serve(_open_reader(its_reads), its_writes, patience)
-                signals.install_handlers()  # anew: impatience with the agent's processes is not meant for `at_last`
+                signals.install_handlers()  # again: impatience with the agent's processes is not meant for `at_last`
                 at_last()
             except BaseException:  # noqa: BLE001 - nobody else could tell
                 with contextlib.suppress(OSError), self._errors.open("w") as sys.stderr:
