@@ -1,12 +1,12 @@
 """One run per working tree: a lock on the folder itself, which leaves no file there and dies with its holders."""
 
 import binascii
-import contextlib
 import fcntl
 import json
 import os
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -49,7 +49,7 @@ class Lock(NamedTuple):
     def write_holder(self, run: str, plan: str, progress: Path) -> None:
         """Notes who holds the lock, for anyone who finds it taken, and for the next run if this one dies."""
         holder = Holder(os.getpid(), run, timestamp(), os.path.realpath(progress), plan)
-        with contextlib.suppress(OSError):  # the lock itself needs no file
+        with suppress(OSError):  # the lock itself needs no file
             self.holder_note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             files.overwrite_file(self.holder_note, json.dumps(holder).encode())
 
@@ -67,7 +67,7 @@ def acquire_lock(tree: Path) -> Lock:
     """Returns the lock on `tree`. Raises RalphError 75, which says who has the lock, since when and for which plan."""
     with files.os_errors_as_ralph_errors(tree, "locked"):
         lock = Lock(os.open(tree, os.O_RDONLY), tree, _holder_note_path(tree))
-    if _lock_within(_LOOK_S, lock.fd):
+    if _wait_for_lock(_LOOK_S, lock.fd):
         return lock
     os.close(lock.fd)
     raise RalphError(f"another run works in {tree}: {_holder_of(tree)}", LOCKED, for_people=True)
@@ -75,7 +75,7 @@ def acquire_lock(tree: Path) -> Lock:
 
 def read_holder(tree: Path) -> Holder | None:
     """Who holds the lock on `tree`; None when nobody does."""
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         fd = os.open(tree, os.O_RDONLY)
         try:
             # shared, so that two lookers do not take each other for a run
@@ -85,15 +85,15 @@ def read_holder(tree: Path) -> Holder | None:
     return None
 
 
-@contextlib.contextmanager
+@contextmanager
 def edit_turn(path: Path) -> Iterator[None]:
     """Guards what only one ralph does at a time. Waits 30 s at most, then goes ahead: the other may be suspended."""
     with path.open("ab") as file:
-        _lock_within(_TURN_S, file.fileno())
+        _wait_for_lock(_TURN_S, file.fileno())
         yield
 
 
-def _lock_within(seconds: float, fd: int) -> bool:
+def _wait_for_lock(seconds: float, fd: int) -> bool:
     """Returns whether this process has the lock at last."""
     until = time.monotonic() + seconds
     while not (has_lock := _try_lock(fd, fcntl.LOCK_EX)) and time.monotonic() < until:
@@ -110,7 +110,7 @@ def _try_lock(fd: int, kind: int) -> bool:
 
 
 def _holder_of(tree: Path) -> Holder:
-    with contextlib.suppress(OSError, ValueError, TypeError):
+    with suppress(OSError, ValueError, TypeError):
         return Holder(*json.loads(_holder_note_path(tree).read_bytes()))
     return Holder()
 

@@ -1,6 +1,5 @@
 """Starts programs, runs them to their end, finds them by descent or by a mark, and ends them with all descendants."""
 
-import contextlib
 import os
 import re
 import signal
@@ -9,6 +8,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -67,7 +67,7 @@ def call_program(  # noqa: PLR0913 - each applies to any program
     OSError if the program cannot be started.
     """
     if signals.is_impatient():
-        return Finished(code=-signal.SIGKILL, stdout=b"", stderr=b"")
+        return Finished(-signal.SIGKILL, b"", b"")
     with _unnamed_file() as given, _unnamed_file() as out, _unnamed_file() as err:
         given.write(stdin)
         given.seek(0)
@@ -132,11 +132,11 @@ def call_in_front(work: Callable[[], None], should_end: Callable[[], bool]) -> i
             signals.install_handlers()
             work()
         except SystemExit as ended:
-            code = ended.code if isinstance(ended.code, int) else 1
+            code = int(ended.code or 0)
         except BaseException:  # noqa: BLE001 - nobody else would tell
             sys.excepthook(*sys.exc_info())
         finally:
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 sys.stdout.flush()
                 sys.stderr.flush()
             os._exit(code)
@@ -146,15 +146,15 @@ def call_in_front(work: Callable[[], None], should_end: Callable[[], bool]) -> i
 def _wait_in_front(pid: int, should_end: Callable[[], bool]) -> int:
     ended, passed = 0, None
     while not ended:
-        with contextlib.suppress(KeyboardInterrupt):
+        with suppress(KeyboardInterrupt):
             signals.wait(0.1)
-        if passed is None and (passed := signals.interrupted() or (signal.SIGTERM if should_end() else None)):
+        if not passed and (passed := signals.interrupted() or (signal.SIGTERM if should_end() else None)):
             signals.send_signal(os.kill, pid, passed)
         ended, status = os.waitpid(pid, os.WNOHANG | os.WUNTRACED)
         if ended and os.WIFSTOPPED(status):  # by Ctrl+Z; the shell's `fg` wakes both
             os.kill(os.getpid(), signal.SIGSTOP)
             ended = 0
-    if signals.interrupted() is not None:
+    if signals.interrupted():
         raise KeyboardInterrupt
     return os.waitstatus_to_exitcode(status)
 
@@ -242,5 +242,5 @@ def _list_processes() -> Iterator[tuple[int, int, str]]:
 
 
 def _command_line(pid: int) -> str:
-    line = read_or_empty(Path(f"/proc/{pid}/cmdline")).replace(b"\0", b" ")
-    return " ".join(line.decode(errors="replace").split())[:80] or f"process {pid}"
+    words = read_or_empty(f"/proc/{pid}/cmdline").decode(errors="replace").replace("\0", " ").split()
+    return " ".join(words)[:80] or f"process {pid}"

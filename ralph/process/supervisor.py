@@ -5,7 +5,6 @@ however they hide, and nobody else's. When ralph's end of the link closes, ralph
 kill -9 included: then the supervisor ends everything, and holds ralph's lock until that is done.
 """
 
-import contextlib
 import ctypes
 import io
 import os
@@ -15,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -26,6 +26,8 @@ from ralph.process.programs import LINUX, Patience, ProcessTree, end_marked_proc
 _POLL_S = 3600.0 if LINUX else 2.0  # elsewhere it does not inherit orphans, and must see them in time
 _GONE = (EOFError, pickle.UnpicklingError)  # the latter if the other end died in the middle of a message
 _CHUNK = 1 << 16
+_UNBUFFERED = 2
+"""Bytes of a buffer that cannot hold a whole message, which would be unseen by `wait`; 1 is not allowed."""
 
 OnOutput = Callable[[bytes, bytes], None]
 """Receives a program's stdout and stderr as they arrive, and empty bytes while it is quiet."""
@@ -74,17 +76,18 @@ class Supervisor:
         if not self._pid:
             try:
                 _daemonize({its_reads, its_writes, lock})
-                _serve(_open_reader(its_reads), its_writes, patience)
+                with open(its_reads, "rb", _UNBUFFERED) as link:  # noqa: PTH123 - a descriptor
+                    _serve_jobs(link, its_writes, patience)
                 signals.install_handlers()  # again: impatience with the agent's processes is not meant for `at_last`
                 at_last()
             except BaseException:  # noqa: BLE001 - nobody else could tell
-                with contextlib.suppress(OSError), self._errors.open("w") as sys.stderr:
+                with suppress(OSError), self._errors.open("w") as sys.stderr:
                     sys.excepthook(*sys.exc_info())
             finally:
                 os._exit(0)
         os.close(its_reads)
         os.close(its_writes)
-        self._reads, self._writes = _open_reader(reads), writes
+        self._reads, self._writes = open(reads, "rb", _UNBUFFERED), writes  # noqa: PTH123, SIM115 - a descriptor
 
     def run(self, job: Command, on_output: OnOutput, should_end: ShouldEnd, clock: Callable[[], float]) -> Ended:
         """Runs the job to its end, or until `should_end` is true, and ends everything that it started.
@@ -99,7 +102,7 @@ class Supervisor:
         began = heard_at = clock()
         has_news = is_over = has_ended = False
         try:
-            while has_news or not has_ended:
+            while not has_ended or (has_news and not signals.is_impatient()):
                 has_ended = signals.wait(0.0 if has_news else 0.2, self._reads)
                 now = clock()  # before the read, so that no output older than this is missed
                 news = output.read(_CHUNK), errors.read(_CHUNK)
@@ -132,19 +135,15 @@ class Supervisor:
 
 
 def _send(writes: int, message: object) -> None:
-    with contextlib.suppress(OSError), open(writes, "wb", closefd=False) as whole:  # a lost reader never answers
+    with suppress(OSError), open(writes, "wb", closefd=False) as whole:  # a lost reader never answers
         pickle.dump(message, whole)
-
-
-def _open_reader(reads: int) -> IO[bytes]:
-    return io.BufferedReader(io.FileIO(reads), 1)  # a larger buffer would read ahead, unseen by `wait`
 
 
 def _daemonize(kept: set[int]) -> None:
     """Leaves ralph's session, so that no signal to its terminal or group arrives, and closes all files but these."""
     os.setsid()
     for fd in set(map(int, os.listdir("/dev/fd"))) - kept:  # noqa: PTH208 - numbers are wanted
-        with contextlib.suppress(OSError):  # the descriptor that listed them
+        with suppress(OSError):  # the descriptor that listed them
             os.close(fd)
     for _ in range(3):
         os.open(os.devnull, os.O_RDWR)  # 0, 1 and 2 again: nothing else may get these numbers
@@ -153,9 +152,9 @@ def _daemonize(kept: set[int]) -> None:
         ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER, prctl(2)
 
 
-def _serve(link: IO[bytes], writes: int, patience: Patience) -> None:
+def _serve_jobs(link: IO[bytes], writes: int, patience: Patience) -> None:
     """Runs the jobs that ralph sends, one at a time, until ralph is gone: the supervisor's end of the link."""
-    with contextlib.suppress(*_GONE):
+    with suppress(*_GONE):
         while True:
             if job := pickle.load(link):  # noqa: S301 - its own other half
                 _send(writes, _run_job(job, link, patience))  # else ralph asks to end a job that has already ended
@@ -168,34 +167,36 @@ def _run_job(job: Command, link: IO[bytes], patience: Patience) -> Ended:
         with job.prompt.open("rb") as given, job.output.open("ab") as out, job.errors.open("ab") as errors:
             tree.pid = spawn(job.argv, job.env, [given.fileno(), out.fileno(), errors.fileno()])
     except OSError as error:
-        return Ended(code=-signal.SIGKILL, unstarted=str(error.strerror))
-    while tree.reap() and tree.code is None and not signals.wait(_POLL_S, link):
+        return Ended(tree.code, str(error.strerror))
+    while tree.reap_children() and tree.is_running and not signals.wait(_POLL_S, link):
         if not LINUX:
             tree.find_running()
-    if tree.code is None:  # only SIGINT makes the real agent report its cost (measured)
+    if tree.is_running:  # only SIGINT makes the real agent report its cost (measured)
         signals.send_signal(os.killpg, tree.pid, signal.SIGINT)
     deadline = time.monotonic() + patience.interrupt_s
-    while tree.reap() and tree.code is None and time.monotonic() < deadline and not signals.is_impatient():
+    while tree.reap_children() and tree.is_running and time.monotonic() < deadline and not signals.is_impatient():
         signals.wait(0.02)
-    left_over, survivors = tree.end(patience)
-    return Ended(-signal.SIGKILL if tree.code is None else tree.code, left_over=left_over, survivors=survivors)
+    left = tree.end(patience)
+    return Ended(tree.code, "", *left)
 
 
 class _Descendants(ProcessTree):
     """All that runs below the supervisor; `pid` is the job itself."""
 
-    code: int | None = None
+    is_running = True
+    """Whether the job itself runs."""
+    code: int = -signal.SIGKILL
     """The exit code of the job, once it has ended."""
 
-    def reap(self) -> bool:
+    def reap_children(self) -> bool:
         """Takes in the children that have ended; returns whether any is left."""
-        with contextlib.suppress(ChildProcessError):
+        with suppress(ChildProcessError):
             while (dead := os.waitpid(-1, os.WNOHANG))[0]:
                 if dead[0] == self.pid:
-                    self.code = os.waitstatus_to_exitcode(dead[1])
+                    self.is_running, self.code = False, os.waitstatus_to_exitcode(dead[1])
             return True
         return False
 
     def is_over(self) -> bool:
         """Whether no child is left: then no descendant is, where orphans become children."""
-        return not self.reap() if LINUX else super().is_over()
+        return not self.reap_children() if LINUX else super().is_over()
