@@ -22,9 +22,9 @@ class RalphError(Exception):
     def of(cls, problems: Iterable["RalphError"]) -> "RalphError":
         """Combines several into one error, each problem once; the first one decides the exit code."""
         each = {one.message: one for problem in problems for one in problem.problems}
-        whole = cls("\n".join(each))
+        problem, *_ = each.values()
+        whole = cls("\n".join(each), problem.exit_code, for_people=problem.for_people)
         whole.problems = tuple(each.values())
-        whole.exit_code, whole.for_people = whole.problems[0].exit_code, whole.problems[0].for_people
         return whole
 
 

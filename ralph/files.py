@@ -1,11 +1,11 @@
 """Files: replaces them without losing content, and knows where ralph's own files are."""
 
-import contextlib
 import glob
 import os
 import shutil
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ralph.errors import RalphError
@@ -18,7 +18,7 @@ _LINGER_S = 0.002
 _FREE_BYTES = 1_000_000
 
 
-@contextlib.contextmanager
+@contextmanager
 def os_errors_as_ralph_errors(path: str | Path, done: str, *, fix: str = "") -> Iterator[None]:
     """Turns an OSError within this context into a RalphError: the path cannot be `done`, such as "written"."""
     try:
@@ -52,13 +52,13 @@ def replace_unchanged(path: Path, seen: bytes, data: bytes) -> bool:
     saves by rename in the microseconds between comparison and rename loses; no file system can prevent that.
     """
     target = Path(os.path.realpath(path))
-    with contextlib.suppress(FileNotFoundError), _temporary_copy(target, data) as new:
+    with suppress(FileNotFoundError), _temporary_copy(target, data) as new:
         deadline = time.monotonic() + _PATIENCE_S
         while abs(time.time() - target.stat().st_mtime) < _QUIET_S and time.monotonic() < deadline:
             time.sleep(_QUIET_S / 5)  # a half-saved file would be taken for the whole
         displaced = new.with_suffix(".old.ralph")
         displaced.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # without hard links only the comparison protects
+        with suppress(OSError):  # without hard links only the comparison protects
             displaced.hardlink_to(target)
         try:
             if target.read_bytes() != seen:
@@ -77,7 +77,7 @@ def replace_unchanged(path: Path, seen: bytes, data: bytes) -> bool:
 def remove_folder(folder: Path) -> None:
     """Removes a folder with its contents, including read-only folders, such as a cache of Go modules."""
     for place, _, _ in os.walk(folder):
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             os.chmod(place, 0o700)  # noqa: PTH101 - a string
     shutil.rmtree(folder, ignore_errors=True)
 
@@ -85,7 +85,7 @@ def remove_folder(folder: Path) -> None:
 def remove_leftovers(path: Path) -> None:
     """Removes temporary files that a killed ralph left beside the file."""
     target = Path(os.path.realpath(path))
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         for left in target.parent.glob(f"{glob.escape(_temporary_prefix(target))}*.ralph"):
             left.unlink()
 
@@ -95,7 +95,7 @@ def _temporary_prefix(target: Path) -> str:
     return f".{target.name[:80]}."
 
 
-@contextlib.contextmanager
+@contextmanager
 def _temporary_copy(target: Path, data: bytes) -> Iterator[Path]:
     """Writes `data` to a file beside `target`, as private as that from its first byte; removes it unless it is renamed.
 
@@ -108,7 +108,7 @@ def _temporary_copy(target: Path, data: bytes) -> Iterator[Path]:
     try:
         with os.fdopen(fd, "wb") as file:
             if old:
-                with contextlib.suppress(PermissionError):  # only root may give a file away; else it is ours
+                with suppress(PermissionError):  # only root may give a file away; else it is ours
                     os.fchown(fd, old.st_uid, old.st_gid)
                 os.fchmod(fd, old.st_mode & 0o7777)
             file.write(data)
@@ -122,9 +122,9 @@ def _temporary_copy(target: Path, data: bytes) -> Iterator[Path]:
 def read_or_empty(path: Path | str, last_bytes: int = 0) -> bytes:
     """Returns the content of a file, or only its last bytes; empty if it is missing or cannot be read."""
     if is_file(path):
-        with contextlib.suppress(OSError), open(path, "rb") as file:  # noqa: PTH123 - Path takes thrice as long
+        with suppress(OSError), open(path, "rb") as file:  # noqa: PTH123 - Path takes thrice as long
             if last_bytes:
-                file.seek(max(0, os.fstat(file.fileno()).st_size - last_bytes))
+                file.seek(max(0, os.path.getsize(path) - last_bytes))  # noqa: PTH202 - it may be a string
             return file.read()
     return b""
 
@@ -136,11 +136,11 @@ def is_file(path: Path | str) -> bool:
 
 def check_room(folder: Path) -> None:
     """Raises RalphError if the folder cannot be written to, or the disk is nearly full."""
-    if not os.access(folder, os.W_OK):
-        raise RalphError(f"{folder}: cannot be written to: Permission denied", 1)
     disk = os.statvfs(folder)
-    if disk.f_bavail * disk.f_frsize < _FREE_BYTES:
-        raise RalphError(f"{folder}: cannot be written to: No space left on device", 1)
+    has_room = disk.f_bavail * disk.f_frsize >= _FREE_BYTES
+    if not has_room or not os.access(folder, os.W_OK):
+        why = "Permission denied" if has_room else "No space left on device"
+        raise RalphError(f"{folder}: cannot be written to: {why}", 1)
 
 
 def plan_name(plan: Path) -> str:
@@ -151,7 +151,7 @@ def plan_name(plan: Path) -> str:
 def state_home() -> Path:
     """`$XDG_STATE_HOME/ralph`, by default `~/.local/state/ralph`."""
     base = os.environ.get("XDG_STATE_HOME", "")
-    return (Path(base) if base.startswith("/") else Path.home() / ".local" / "state") / "ralph"
+    return Path.home() / (base if base.startswith("/") else ".local/state") / "ralph"
 
 
 def data_folder(folder: str) -> Path:

@@ -128,7 +128,7 @@ TELL_FIGURES: dict[str, Any] = {
 @pytest.mark.parametrize("name", COMES_TO)
 def test_what_an_agent_prints_comes_to(name: str) -> None:
     printed, outcome, said = COMES_TO[name]
-    stream = Stream(lambda _event: None, lambda _line: None, {})
+    stream = Stream(lambda _event: None)
     output = printed.encode(errors="surrogateescape")
     for at in range(0, len(output), 1000):
         stream.read_output(output[at : at + 1000])

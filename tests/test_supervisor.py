@@ -152,7 +152,7 @@ def test_an_error_of_ralphs_own_or_its_supervisors_leaves_nothing_running_and_is
     project.has_tasks("one")
     server = (starts(offspring.sleeper("server")), runs(offspring.until("server")))
     agent.story(raw(*server, prints("Hi.\n"), hangs()), DONE)
-    ended = project.build(command=without("ralph.screen.view", "View.show_text"))
+    ended = project.build(command=without("ralph.agent.stream", "shorten"))
     assert (ended.code, offspring.alive(), alive(agent.calls[0].pid)) == (1, [], False), ended.text
     assert ended.stderr.endswith("TypeError: 'NoneType' object is not callable\n")
     assert "Ralph Blocked" in mailbox.titles[-1]

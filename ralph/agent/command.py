@@ -14,13 +14,18 @@ from ralph.process.programs import MARK
 from ralph.settings import denied
 from ralph.settings.table import Settings, Source
 
-_MEANS = {"limit": Outcome.LIMIT, "passing": Outcome.TROUBLE, "person": Outcome.HOPELESS}
+_MEANS = {
+    "limit": Outcome.LIMIT,
+    "passing": Outcome.TROUBLE,
+    "person": Outcome.HOPELESS,
+    "turns": Outcome.OUT_OF_TURNS,
+    "budget": Outcome.OUT_OF_BUDGET,
+}
 _COSTS = ("max_cost", "max_iteration_cost", "max_total_cost")
 _NEED_FLAG = ("model", "effort", "max_turns", "max_context", "tools", "deny", "mcp", *_COSTS)
 """Settings that an agent supports if it has a flag of the same name; for those of _COSTS that flag is max_cost, since
 an agent without it may not report its cost."""
 _OURS = Path(__file__).parent.parent / "agents"
-_CLAUDE = "claude"
 
 
 class Rule(NamedTuple):
@@ -76,40 +81,44 @@ class Agent(NamedTuple):
 
         `file` is a file that holds the prompt, and `mcp` says, in JSON, which MCP server the agent gets.
         """
-        option_values: dict[str, object] = {
+        tools = self.tools(settings)
+        values: dict[str, object] = {
             "model": settings.model and settings.model[: self.rung + 1][-1],
-            "effort": settings.effort,
-            "deny": ",".join(denied.deny_rules(settings.deny)) if settings.deny else None,
+            "deny": ",".join(denied.deny_rules(settings.deny)) or None,
+            "tools": None if tools is None else ",".join(tools),
             "mcp": mcp or None,
         }
-        tools = self.tools(settings)
-        if tools is not None:
-            option_values["tools"] = ",".join(tools)
         env = {**self.env, **(self.mcp_env if mcp else {})}
         if settings.effort == "none" and self.no_effort:
             env |= self.no_effort
-            del option_values["effort"]
-        words = list(settings.wrap or ())
-        if env:
-            words += ["env", *(f"{name}={value}" for name, value in env.items())]
-        words += self.command
-        if settings.interactive:
-            given = self.talk
         else:
-            words, given = [*words, *self.run], self.prompt
+            values["effort"] = settings.effort
+        if not settings.interactive:
             cost = None if budget_usd is None else f"{budget_usd:.6f}"
-            option_values |= {"max_turns": settings.max_turns, "max_context": settings.max_context, "max_cost": cost}
-        for name, value in option_values.items():
-            if value is not None:
-                words += [word.replace("{}", str(value)) for word in self.flags.get(name, ())]
-        return [*words, *self.arguments, *(word.replace("{file}", file).replace("{}", prompt) for word in given)]
+            values |= {"max_turns": settings.max_turns, "max_context": settings.max_context, "max_cost": cost}
+        return [
+            *(settings.wrap or ()),
+            *(["env", *(f"{name}={value}" for name, value in env.items())] if env else []),
+            *self.command,
+            *(() if settings.interactive else self.run),
+            *(
+                word.replace("{}", str(value))
+                for name, value in values.items()
+                if value is not None
+                for word in self.flags.get(name, ())
+            ),
+            *self.arguments,
+            *(
+                word.replace("{file}", file).replace("{}", prompt)
+                for word in (self.talk if settings.interactive else self.prompt)
+            ),
+        ]
 
     def tools(self, settings: Settings) -> Sequence[str] | None:
         """Returns the tools that the settings allow, if the agent supports such a list; None for all tools."""
-        if not settings.tools or "tools" not in self.flags:
-            return None
-        first, *others = settings.tools
-        return [name for name in first if all(name in group for group in others)]
+        if settings.tools and "tools" in self.flags:
+            return [name for name in settings.tools[0] if all(name in group for group in settings.tools)]
+        return None
 
     def can_run(self, settings: Settings) -> bool:
         """Whether the agent can run commands."""
@@ -134,13 +143,12 @@ def check_installed(agents: Sequence[Agent], settings: Settings) -> None:
 
     With `--wrap`, checks only the sandbox's program, since ralph cannot look inside the sandbox.
     """
-    needed = {one.command[0]: one.install for one in agents}
-    if settings.wrap:
-        needed = {settings.wrap[0]: ""}
+    needed = {settings.wrap[0]: ""} if settings.wrap else {one.command[0]: one.install for one in agents}
     for program, install in needed.items():
         if not shutil.which(program):
-            path = os.environ.get("PATH", "unset")
-            what = f"the agent {program} is not on the PATH, or not executable; PATH is {path}"
+            what = (
+                f"the agent {program} is not on the PATH, or not executable; PATH is {os.environ.get('PATH', 'unset')}"
+            )
             how = f"install it{install and f' ({install})'}, chmod +x it, or give its full path with --agent"
             raise RalphError(what, 1, fix=f"{how} (cron has a short PATH)")
 
@@ -180,11 +188,11 @@ def _find_agent(words: list[str]) -> Agent:
     name = words[0].rpartition("/")[2]
     for folder in (Path.home() / ".ralph" / "agents", _OURS):
         path = folder / f"{name}.toml"
-        if path.is_file() and (words == [name] or name == _CLAUDE):
+        if path.is_file() and (words == [name] or name == "claude"):
             agent = _load_agent_file(path)
             return agent if words == [name] else agent._replace(command=words)
     # Most such commands start claude.
-    return Agent(name, words, errors=_load_agent_file(_OURS / f"{_CLAUDE}.toml").errors)
+    return Agent(name, words, errors=_load_agent_file(_OURS / "claude.toml").errors)
 
 
 def _load_agent_file(path: Path) -> Agent:
@@ -209,9 +217,14 @@ def agent_environment(*, run: str, tmux: str) -> dict[str, str]:
 
     A background `git gc` would outlive the iteration, so git runs it in the foreground.
     """
-    ours = {name for name in os.environ if name.startswith(("RALPH_", "TMUX"))} - {"RALPH_PORT"}  # which --jobs sets
-    env = {name: value for name, value in os.environ.items() if name not in ours}
-    mark = f"{os.environ.get(MARK, '')}:{run}".lstrip(":")
-    given = env.get("GIT_CONFIG_PARAMETERS", "")  # how `git -c` passes settings to its child processes
-    git = f"{given} 'gc.autoDetach=false'".strip()
-    return env | {MARK: mark, "TMUX_TMPDIR": tmux, "PWD": str(Path.cwd()), "GIT_CONFIG_PARAMETERS": git}
+    outer = os.environ
+    env = {  # --jobs sets RALPH_PORT
+        name: value for name, value in outer.items() if name == "RALPH_PORT" or not name.startswith(("RALPH_", "TMUX"))
+    }
+    return env | {
+        MARK: f"{outer.get(MARK, '')}:{run}".lstrip(":"),
+        "TMUX_TMPDIR": tmux,
+        "PWD": str(Path.cwd()),
+        # This is how `git -c` passes settings to its child processes.
+        "GIT_CONFIG_PARAMETERS": f"{env.get('GIT_CONFIG_PARAMETERS', '')} 'gc.autoDetach=false'".strip(),
+    }

@@ -1,15 +1,17 @@
-"""Dialects: translate what other agents print into the events that claude prints, which ralph uses too.
+"""Dialects: translate what agents print into ralph's own events, which are alike for all agents.
 
-A dialect gets an event and what it has kept of earlier ones, and yields the same as `system` events (`init`,
-`api_retry`), messages of `assistant` and `user` with their blocks, and a `result` at the end. A stream's first event
-tells its dialect. Measured with codex 0.169.0, gemini 0.61.0 and opencode 1.18.33.
+A dialect gets an object that an agent printed, and what the dialect has kept of earlier ones. It yields `init`, `text`,
+`tool_use`, `tool_result` and `retry`, and a `result` at the end; claude's also others. Their other names are claude's,
+but `text` is what there is to read, and `parent` the call of a sub-agent. A stream's first object tells its dialect.
+Measured with codex 0.169.0, gemini 0.61.0 and opencode 1.18.33.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 Event = dict[str, Any]
+Dialect = Callable[[Event, Event], Iterator[Event]]
 
 _NAMES = {
     "command_execution": "Bash",
@@ -22,60 +24,97 @@ _NAMES = {
     "read": "Read",
 }
 """claude's names for other agents' tools, so that all are shown alike."""
+_TOKENS = {
+    "input": "inputTokens",
+    "output": "outputTokens",
+    "cache_read": "cacheReadInputTokens",
+    "cache_write": "cacheCreationInputTokens",
+}
+_READ = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
 
-def _message(speaker: str, **block: object) -> Event:
-    return {"type": speaker, "message": {"content": [block]}}
+def _text(text: str) -> Event:
+    return {"type": "text", "text": text}
 
 
-def _speech(text: str, seen: Event) -> Event:
-    seen["said"] = text
-    return _message("assistant", type="text", text=text)
-
-
-def _tool_call(call: str, tool: str, arguments: object) -> Event:
-    return _message("assistant", type="tool_use", id=call, name=_NAMES.get(tool, tool), input=arguments)
+def _tool_use(call: str, tool: str, arguments: object) -> Event:
+    return {"type": "tool_use", "id": call, "name": _NAMES.get(tool, tool), "input": arguments}
 
 
 def _tool_result(call: str, output: str | None, *, failed: bool) -> Event:
-    return _message("user", type="tool_result", tool_use_id=call, content=output, is_error=failed)
+    return {"type": "tool_result", "tool_use_id": call, "text": output, "is_error": failed}
 
 
-def _result(seen: Event, tokens: Mapping[str, int], *, error: str = "", status: int | None = None) -> Event:
-    """Returns the `result` event; `tokens` are those of all models, and a cost of zero counts as unknown."""
-    ended: Event = {"type": "result", "modelUsage": {"": tokens}, "total_cost_usd": seen.get("cost") or None}
-    if error:
-        return {**ended, "is_error": True, "errors": [error], "api_error_status": status}
-    return {**ended, "result": seen.get("said")}
+def _result(error: str = "", *, cost: float | None = None, status: int | None = None, **tokens: int) -> Event:
+    """Returns the `result` event; the tokens are those of all models, and a cost of zero counts as unknown."""
+    ended = {"type": "result", "tokens": tokens, "total_cost_usd": cost or None}
+    return ended | {"is_error": True, "errors": [error], "api_error_status": status} if error else ended
 
 
-def codex(event: Event, seen: Event) -> Iterator[Event]:
-    """`codex exec --json`: a thread of items, some reported when they begin and again when they end."""
+def claude(event: Event, _seen: Event) -> Iterator[Event]:
+    """`claude -p --output-format stream-json`: messages of several blocks, also those of sub-agents."""
+    kind, parent = event["type"], event.get("parent_tool_use_id")
+    if kind == "stream_event":  # `message_start`, `content_block_start`, and more
+        event = event["event"]
+    message = event.get("message") or {}
+    usage = {} if parent else message.get("usage") or {}  # a sub-agent has a context and a result of its own
+    about = {"parent": parent, "context_tokens": sum(usage.get(name) or 0 for name in _READ)}
+    if kind in ("assistant", "user"):
+        for block in message.get("content") or ():
+            if isinstance(block, dict) and (kind == "assistant" or block.get("type") == "tool_result"):
+                yield {"text": _block_text(block), **block, **about, "error": event.get("error")}
+    elif kind == "system":
+        yield _system_event(event)
+    elif not parent:
+        models = (event.get("modelUsage") or {}).values()
+        tokens = {name: sum(used.get(theirs) or 0 for used in models) for name, theirs in _TOKENS.items()}
+        yield event | about | {"tokens": tokens}
+
+
+def _block_text(block: Event) -> str:
+    """The text of a thought, or of a tool's answer."""
+    content = block.get("thinking") or block.get("content") or ""
+    if isinstance(content, list):
+        return "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    return str(content)
+
+
+def _system_event(event: Event) -> Event:
+    kind = event["subtype"]
+    if kind == "api_retry":
+        error = f"{event.get('error_status') or ''} {event.get('error') or ''}".replace("unknown", "").strip()
+        attempt = f"attempt {event.get('attempt')} of {event.get('max_retries')}"
+        return {"type": "retry", "text": f"{error or 'no answer'}: {attempt}"}
+    if kind in ("compact_boundary", "model_fallback"):
+        return {"type": "note", "text": event.get("content") or kind.replace("_", " ")}
+    return event | {"type": kind}
+
+
+def codex(event: Event, _seen: Event) -> Iterator[Event]:
+    """`codex exec --json`: a thread of items; a tool call is reported when it begins and again when it ends."""
     kind, item = event["type"], event.get("item", {})
-    if item.get("type") == "agent_message":
-        yield _speech(item["text"], seen)
-    elif item and item["type"] not in ("error", "reasoning", "todo_list"):
-        call = item["id"]
-        if call not in seen:
-            seen[call] = item
-            if "command" in item:
-                item["command"] = item["command"].removeprefix("/bin/bash -lc ").strip("'\"")
-            if "changes" in item:
-                item["file_path"] = item["changes"][0]["path"]
-            yield _tool_call(call, item["type"], item)
-        if kind == "item.completed":
-            yield _tool_result(call, item.get("aggregated_output"), failed=item.get("status") == "failed")
+    tool = item.get("type")
+    if tool == "agent_message":
+        yield _text(item["text"])
+    elif kind == "item.started" and tool != "todo_list":
+        if "command" in item:
+            item["command"] = item["command"].removeprefix("/bin/bash -lc ").strip("'\"")
+        if "changes" in item:
+            item["file_path"] = item["changes"][0]["path"]
+        yield _tool_use(item["id"], tool, item)
+    elif kind == "item.completed" and tool not in ("error", "reasoning", "todo_list"):
+        yield _tool_result(item["id"], item.get("aggregated_output"), failed=item.get("status") == "failed")
     elif kind == "error" and event["message"].startswith("Reconnecting"):
-        yield {"type": "system", "subtype": "api_retry", "error": event["message"]}
+        yield {"type": "retry", "text": event["message"]}
     elif kind in ("turn.completed", "turn.failed"):
         usage = Counter[str](event.get("usage"))
-        tokens = {
-            "inputTokens": usage["input_tokens"] - usage["cached_input_tokens"],  # the input includes them
-            "cacheReadInputTokens": usage["cached_input_tokens"],
-            "cacheCreationInputTokens": usage["cache_write_input_tokens"],
-            "outputTokens": usage["output_tokens"],
-        }
-        yield _result(seen, tokens, error=event.get("error", {}).get("message", ""))
+        yield _result(
+            event.get("error", {}).get("message", ""),
+            input=usage["input_tokens"] - usage["cached_input_tokens"],  # the input includes them
+            output=usage["output_tokens"],
+            cache_read=usage["cached_input_tokens"],
+            cache_write=usage["cache_write_input_tokens"],
+        )
 
 
 def gemini(event: Event, seen: Event) -> Iterator[Event]:
@@ -84,23 +123,24 @@ def gemini(event: Event, seen: Event) -> Iterator[Event]:
     if kind == "message" and event["role"] == "assistant":
         seen["words"] = seen.get("words", "") + event["content"]
     elif words := seen.pop("words", ""):
-        yield _speech(words, seen)
+        yield _text(words)
     if kind == "init":
-        yield {"type": "system", "subtype": "init", "model": event["model"]}
+        yield event
     elif kind == "tool_use":
-        yield _tool_call(event["tool_id"], event["tool_name"], event["parameters"])
+        yield _tool_use(event["tool_id"], event["tool_name"], event["parameters"])
     elif kind == "tool_result":
         yield _tool_result(event["tool_id"], event.get("output"), failed=event["status"] == "error")
     elif kind == "error":
-        seen["error"] = event["message"]
+        seen["error"] = event
     elif kind == "result":
         stats = event["stats"]
-        tokens = {
-            "inputTokens": stats["input_tokens"] - stats["cached"],  # the input includes them
-            "cacheReadInputTokens": stats["cached"],
-            "outputTokens": stats["total_tokens"] - stats["input_tokens"],  # thoughts included
-        }
-        yield _result(seen, tokens, error=event.get("error", {}).get("message") or seen.get("error", ""))
+        yield _result(
+            (event.get("error") or seen.get("error", {})).get("message", ""),
+            input=stats["input_tokens"] - stats["cached"],  # the input includes them
+            output=stats["total_tokens"] - stats["input_tokens"],  # thoughts included
+            cache_read=stats["cached"],
+            cache_write=0,
+        )
 
 
 def opencode(event: Event, seen: Event) -> Iterator[Event]:
@@ -108,32 +148,28 @@ def opencode(event: Event, seen: Event) -> Iterator[Event]:
     kind, part = event["type"], event.get("part", {})
     tokens = seen.setdefault("tokens", Counter[str]())
     if kind == "text":
-        yield _speech(part["text"], seen)
+        yield _text(part["text"])
     elif kind == "tool_use":
         call, state = part["callID"], part["state"]
-        yield _tool_call(call, part["tool"], state["input"])
+        yield _tool_use(call, part["tool"], state["input"])
         failed = state["status"] == "error" or state.get("metadata", {}).get("exit")
         yield _tool_result(call, state.get("error") or state.get("output"), failed=failed)
     elif kind == "step_finish":
         used = part["tokens"]
         tokens.update(
-            inputTokens=used["input"],
-            outputTokens=used["output"] + used["reasoning"],
-            cacheReadInputTokens=used["cache"]["read"],
-            cacheCreationInputTokens=used["cache"]["write"],
+            input=used["input"],
+            output=used["output"] + used["reasoning"],
+            cache_read=used["cache"]["read"],
+            cache_write=used["cache"]["write"],
         )
         seen["cost"] = seen.get("cost", 0.0) + part["cost"]
         if part["reason"] != "tool-calls":
-            yield _result(seen, tokens)
+            yield _result(cost=seen["cost"], **tokens)
     elif kind == "error":
         error = event["error"]
         data = error.get("data", {})
-        yield _result(seen, tokens, error=data.get("message") or error["name"], status=data.get("statusCode"))
-
-
-def claude(event: Event, _seen: Event) -> Iterator[Event]:
-    """`claude -p --output-format stream-json`, unchanged."""
-    yield event
+        why, status = data.get("message") or error["name"], data.get("statusCode")
+        yield _result(why, status=status, cost=seen.get("cost"), **tokens)
 
 
 DIALECTS = dict.fromkeys(("system", "assistant", "result"), claude) | {
@@ -142,4 +178,4 @@ DIALECTS = dict.fromkeys(("system", "assistant", "result"), claude) | {
     "step_start": opencode,
     "error": opencode,
 }
-"""The dialect of a stream, by the type of its first event; any other line before that is text."""
+"""The dialect of a stream, by the type of its first object; any other line before that is text."""

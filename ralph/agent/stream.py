@@ -5,12 +5,11 @@ tool prints and what a file holds may contain the same words and mean nothing.
 """
 
 import json
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from ralph.agent.command import Agent
-from ralph.agent.dialects import DIALECTS, Event
+from ralph.agent.dialects import DIALECTS, Dialect, Event
 from ralph.agent.turn import Outcome, Turn
 from ralph.process import signals
 from ralph.process.supervisor import Ended
@@ -29,6 +28,7 @@ _RESET_AT_MOST_S = 8 * 86_400
 _PROPOSAL = "ralph_mark_task_"
 """Part of the names of tools that report how a task ended; claude puts the name of their server in front."""
 _ENDED_BY_RALPH = {
+    Outcome.INTERRUPTED: "",
     Outcome.HUNG: "it was silent for longer than idle-timeout",
     Outcome.TROUBLE: "it got no answer for longer than idle-timeout, however often it asked",
     Outcome.TIMED_OUT: "it took longer than iteration-timeout",
@@ -36,45 +36,39 @@ _ENDED_BY_RALPH = {
     Outcome.CONTEXT_FULL: "it used more of its context than max-context",
     Outcome.TOO_LONG: "it printed more than ralph records of one iteration",
 }
-_BOUNDS = {"error_max_turns": Outcome.OUT_OF_TURNS, "error_max_budget_usd": Outcome.OUT_OF_BUDGET}
-"""Results with which the agent ends its own turn, at a limit it was given."""
-_READ = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-_TOKENS = {
-    "input": "inputTokens",
-    "output": "outputTokens",
-    "cache_read": "cacheReadInputTokens",
-    "cache_write": "cacheCreationInputTokens",
-}
+"""Why ralph ended the agent; empty if a signal asked for it."""
+_SIGNS_OF_WORK = ("init", "text", "thinking", "tool_use", "tool_result")
+_windows = dict[str, int]()
+"""The context windows of models, as results have reported them."""
 
 
 class Stream:
     """Reads an agent's output as it comes: JSON events of a real agent, or any other text.
 
-    `show` gets each event after it is recorded here, which adds the `call` to a tool's result; `tell` gets each
-    line of text. `windows` holds the context windows of models that results have reported, and is updated.
+    `show` gets each event after it is recorded here, which adds the `call` to a tool's result; a line of text is an
+    event of the type `line`.
     """
 
-    def __init__(self, show: Callable[[Event], None], tell: Callable[[str], None], windows: dict[str, int]) -> None:
-        self._show, self._tell, self._windows = show, tell, windows
+    def __init__(self, show: Callable[[Event], None]) -> None:
+        self._show = show
         self.running: dict[str, Event] = {}
-        """The tool calls that have not ended, by id: blocks of the agent's messages, the newest last."""
-        self.has_result = False
-        """Whether the agent's result has come, and nothing has woken the agent since."""
+        """The tool calls that have not ended, by id, the newest last."""
+        self.result: Event = {}
+        """The agent's result, if it has come and nothing has woken the agent since."""
         self.so_far = Turn()
         """What is known of the turn so far."""
-        self.is_retrying = False
-        """Whether the agent has repeated a request and nothing else has come since."""
+        self.retry = ""
+        """Why the agent repeats a request, if nothing else has come since."""
         self.ended_by_ralph = False
         """Whether ralph has ended the agent: of what a real agent still prints, only the cost counts."""
         self.edited = dict[str, None]()
         """The files that its tools were asked to write."""
         self.words = ""
         """What the agent said last, apart from errors."""
-        self._speaks: Callable[[Event, Event], Iterator[Event]] | None = None
+        self.dialect: Dialect | None = None
         """The agent's dialect, known from its first event; None as long as it prints no event stream."""
         self._seen: Event = {}
         """What the dialect keeps of earlier events."""
-        self._result: Event = {}
         self._error = ""
         self._calls_a_tool = False
         self._output, self._complaints = bytearray(), bytearray()
@@ -86,23 +80,24 @@ class Stream:
         for line in _whole_lines(self._output, data):
             try:
                 event = json.loads(line)
-                dialect = self._speaks or DIALECTS[event["type"]]
+                dialect = self.dialect or DIALECTS[event["type"]]
                 for one in dialect(event, self._seen):
                     self._take_event(one)
                     self._show(one)
-                self._speaks = dialect
+                self.dialect = dialect
             except (LookupError, TypeError, ValueError, OverflowError, AttributeError, RecursionError):
-                self._printed = self._decode_line(line, self._printed)
-                self.words = self.words if self._speaks else self._printed
+                self._printed = self._take_text(line, self._printed)
+                self.words = self.words if self.dialect else self._printed
 
     def read_errors(self, data: bytes) -> None:
         """Takes in the next bytes of standard error, which are shown as text."""
         for line in _whole_lines(self._complaints, data):
-            self._complained = self._decode_line(line, self._complained)
+            self._complained = self._take_text(line, self._complained)
 
-    def _decode_line(self, line: bytes, before: str) -> str:
+    def _take_text(self, line: bytes, before: str) -> str:
+        """Shows a line, and returns the end of the text with it."""
         text = line.decode(errors="replace").rstrip("\r")
-        self._tell(text)
+        self._show({"type": "line", "text": text})
         return shorten(f"{before}{text}\n", _TEXT_LENGTH, end=True)
 
     def is_context_full(self, most: float | None) -> bool:
@@ -127,108 +122,80 @@ class Stream:
         turn = self.so_far
         turn.outcome, why = self._find_outcome(agent, ended, cut)
         turn.why = without_control_codes(why)
-        message = str(self._result.get("result") or "") if self._speaks else self._printed
+        message = str(self.result.get("result") or "") if self.dialect else self._printed
         turn.final_words = without_control_codes(shorten(message.strip(), _RESULT_LENGTH, end=True))
-        turn.at_least = bool(self._speaks) and not self.has_result
         if turn.outcome is not Outcome.LIMIT or not now < (turn.resets_at or 0) < now + _RESET_AT_MOST_S:
             turn.resets_at = None
         turn.took_s = took_s
         return turn
 
     def _take_event(self, event: Event) -> None:
-        turn = self.so_far
-        self.is_retrying = event.get("subtype") == "api_retry"
-        if event["type"] in ("assistant", "user"):  # the call that it began has run, or is in `running`
-            self.has_result = self._calls_a_tool = False
-        for block in content_blocks(event):
-            self._track_tool(block)
-        if event.get("parent_tool_use_id"):  # a sub-agent has a context and a result of its own
-            return
+        turn, kind = self.so_far, event["type"]
+        self.retry = event["text"] if kind == "retry" else ""
+        if used := event.get("context_tokens"):
+            turn.context = used / _windows.get(turn.model, _LARGE_WINDOW if "[1m]" in turn.model else _WINDOW)
+        if kind in _SIGNS_OF_WORK and not self.ended_by_ralph:
+            self.result, self._calls_a_tool, turn.at_least = {}, False, True
+            self._take_work(event)
         match event:
-            case {"type": "system", "subtype": "init"}:
-                self.has_result = False
-                turn.model = str(event.get("model") or "")
-                turn.pays = str(event.get("apiKeySource") or "none").removeprefix("none")
-            case {"type": "assistant", "message": message}:
-                self._error = str(event.get("error") or "")
-                self._measure_context(message)
-                text = [str(block["text"]) for block in content_blocks(event) if block.get("type") == "text"]
-                self.words = ("" if self._error else "\n".join(text)) or self.words
-            case {"type": "stream_event", "event": {"message": message}}:
-                self._measure_context(message)
-            case {"type": "stream_event", "event": {"content_block": block}}:
-                self._calls_a_tool = block["type"] == "tool_use"
+            case {"type": "content_block_start", "content_block": {"type": block}}:
+                self._calls_a_tool = block == "tool_use"  # until it has run, or is in `running`
             case {"type": "rate_limit_event", "rate_limit_info": {"status": status} as info}:
                 turn.resets_at = int(info.get("resetsAt") or 0) if status == "rejected" else None
             case {"type": "result"}:
-                self.has_result = True
-                self._result = self._result if self.ended_by_ralph else event
-                self._add_usage(event)
+                turn.at_least = False
+                if not self.ended_by_ralph:
+                    self.result = event if event.get("is_error") else {"result": self.words, **event}
+                if (cost := event.get("total_cost_usd")) is not None:
+                    turn.cost_usd = float(cost)
+                if any(event["tokens"].values()):
+                    turn.tokens = event["tokens"]
+                for model, used in (event.get("modelUsage") or {}).items():
+                    _windows[model] = used.get("contextWindow", _WINDOW)
 
-    def _track_tool(self, block: Event) -> None:
-        call = str(block.get("id") or block.get("tool_use_id"))
-        if block.get("type") == "tool_use":
-            self.running[call] = block
-            if block.get("name") != "Read" and (path := (block.get("input") or {}).get("file_path")):
-                self.edited[str(path)] = None
-        elif block.get("type") == "tool_result" and call in self.running and not self.ended_by_ralph:
-            block["call"] = called = self.running.pop(call)
-            if _PROPOSAL in str(called.get("name")) and not block.get("is_error"):
-                self.so_far.proposal = called
-
-    def _measure_context(self, message: Event) -> None:
-        usage = message.get("usage") or {}
-        if used := sum(usage.get(name) or 0 for name in _READ):
-            usual = _LARGE_WINDOW if "[1m]" in self.so_far.model else _WINDOW
-            self.so_far.context = used / self._windows.get(self.so_far.model, usual)
-
-    def _add_usage(self, result: Event) -> None:
-        cost, models = result.get("total_cost_usd"), result.get("modelUsage") or {}
-        if isinstance(cost, int | float) and 0 <= cost < 1e9:  # with NaN no limit would ever be reached
-            self.so_far.cost_usd = float(cost)
-        tokens = Counter[str]()
-        for model, used in models.items():
-            tokens.update({name: used.get(theirs) or 0 for name, theirs in _TOKENS.items()})
-            if window := used.get("contextWindow"):
-                self._windows[model] = window
-        self.so_far.tokens = dict(tokens) or self.so_far.tokens
+    def _take_work(self, event: Event) -> None:
+        turn = self.so_far
+        if not event.get("parent"):
+            self._error = str(event.get("error") or "")
+        match event:
+            case {"type": "init"}:
+                turn.model = str(event.get("model") or "")
+                turn.pays = str(event.get("apiKeySource") or "none").removeprefix("none")
+            case {"type": "text", "text": text} if not (event.get("parent") or self._error):
+                self.words = str(text)
+            case {"type": "tool_use", "id": call}:
+                self.running[call] = event
+                if event.get("name") != "Read" and (path := (event.get("input") or {}).get("file_path")):
+                    self.edited[str(path)] = None
+            case {"type": "tool_result", "tool_use_id": call} if call in self.running:
+                event["call"] = called = self.running.pop(call)
+                if _PROPOSAL in str(called.get("name")) and not event.get("is_error"):
+                    turn.proposal = called
 
     def _find_outcome(self, agent: Agent, ended: Ended, cut: Outcome | None) -> tuple[Outcome, str]:
         """Returns how the turn ended, and why, with the remedy if there is one."""
+        result = self.result
         if ended.survivors:
             return Outcome.HOPELESS, f"could not be ended, end it by hand: {', '.join(ended.survivors)}"
-        if cut is Outcome.INTERRUPTED:
-            return cut, signals.describe_signal()
         if cut in _ENDED_BY_RALPH:
-            return cut, _ENDED_BY_RALPH[cut]
-        result = self._result
+            return cut, _ENDED_BY_RALPH[cut] or signals.describe_signal()
         if result.get("is_error"):  # `subtype` may well say success
             subtype = str(result.get("subtype"))
             why = str(result.get("result") or "; ".join(map(str, result.get("errors") or [])) or subtype)
-            if subtype in _BOUNDS:
-                return _BOUNDS[subtype], why
-            rule = agent.rule(why, self._error, result.get("api_error_status"), code=ended.code)
-        elif (ended.code == 0 or cut is Outcome.OK) and (result or not self._speaks):
+            rule = agent.rule(why, self._error or subtype, result.get("api_error_status"), code=ended.code)
+        elif (ended.code == 0 or cut is Outcome.OK) and (result or not self.dialect):
             return Outcome.OK, ""
         else:
             lines = [line.strip() for line in (self._printed + self._complained).split("\n") if line.strip()]
             died = f"was killed by signal {-ended.code}" if ended.code < 0 else f"exited with {ended.code}"
-            last = " after its result" if result else " without a result" * bool(self._speaks)
-            last = f": {lines[-1][:300]}" if lines else last
-            why, is_refusal = f"the agent {died}{last}", len(lines) <= _REFUSAL_LINES and not self._speaks
+            last = " after its result" if result else " without a result" * bool(self.dialect)
+            why = f"the agent {died}" + (f": {lines[-1][:300]}" if lines else last)
+            is_refusal = len(lines) <= _REFUSAL_LINES and not self.dialect
             message = "\n".join(lines) if is_refusal else ""
             rule = agent.rule(message, code=ended.code, stderr=message)
         if not rule:
             return Outcome.FAILED, why
         return rule.means, f"{why} ({rule.fix})" if rule.fix else why
-
-
-def content_blocks(event: Event) -> list[Event]:
-    """The blocks of an event's message; anything else in it is left out."""
-    match event:
-        case {"message": {"content": [*content]}}:
-            return [block for block in content if isinstance(block, dict)]
-    return []
 
 
 def drop_stream_events(transcript: Path) -> None:

@@ -125,7 +125,7 @@ def _begin_iteration(run: Run, agent: Agent) -> str:
     run.changes.begin_iteration()
     run.screen.remark(f"ralph: {notices.iteration_heading(run)}")
     run.console.activity = None
-    run.view.show_prompt(prompt)
+    run.view.show({"type": "prompt", "text": prompt})
     return prompt
 
 
@@ -148,7 +148,7 @@ def _run_agent(run: Run, agent: Agent, prompt: str, messages: NewMessages) -> Tu
     def should_end(silent_s: float, took_s: float, printed: int) -> bool:
         nonlocal cut, result_at, retries_at
         messages.poll()
-        retries_at = min(retries_at, took_s) if stream.is_retrying else math.inf
+        retries_at = min(retries_at, took_s) if stream.retry else math.inf
         reached = {
             Outcome.OUT_OF_TIME: run.remaining_s() <= 0,
             Outcome.TIMED_OUT: took_s > whole_s,
@@ -158,8 +158,8 @@ def _run_agent(run: Run, agent: Agent, prompt: str, messages: NewMessages) -> Tu
             Outcome.CONTEXT_FULL: stream.is_context_full(settings.max_context),
         }
         cut = next((outcome for outcome, is_reached in reached.items() if is_reached), None)
-        result_at = min(result_at, took_s) if stream.has_result else math.inf
-        if stream.has_result:
+        result_at = min(result_at, took_s) if stream.result else math.inf
+        if stream.result:
             cut = Outcome.OK if took_s - result_at > pace.after_result_s else None
         if signals.interrupted():
             cut = Outcome.INTERRUPTED

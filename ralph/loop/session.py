@@ -76,7 +76,7 @@ def run_session(start: PreparedStart, file: ProgressFile, state: State, held_loc
         _close_session(run, stop)
     for supervisor in (run.supervisor, *run.supervisors):
         supervisor.dismiss()
-    held_lock.remove_holder_note()
+    held_lock.holder_note.unlink(missing_ok=True)
     if failure and not run.current.number:
         raise failure
     if failure:

@@ -1,11 +1,12 @@
 """One run per working tree: a lock on the folder itself, which leaves no file there and dies with its holders."""
 
 import binascii
-import contextlib
 import fcntl
+import json
 import os
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +18,7 @@ LOCKED = 75
 """EX_TEMPFAIL of sysexits.h: try again later."""
 _TURN_S = 30.0
 """Longest wait for a turn: one takes milliseconds, but on a busy machine many turns, of several ralphs, come first."""
-_TRIES, _PAUSE_S = 20, 0.005
+_LOOK_S, _PAUSE_S = 0.2, 0.005
 """Anyone who only looks, like `read_holder`, has the lock for a moment, even on a busy machine; a run has it longer."""
 
 
@@ -42,26 +43,19 @@ class Lock(NamedTuple):
     fd: int
     tree: Path
 
+    holder_note: Path
+    """The file that says who has the lock, and after a run that did not end cleanly, who had it."""
+
     def write_holder(self, run: str, plan: str, progress: Path) -> None:
         """Notes who holds the lock, for anyone who finds it taken, and for the next run if this one dies."""
-        note = _holder_note_path(self.tree)
-        fields = (str(os.getpid()), run, timestamp(), os.path.realpath(progress), plan)
-        with contextlib.suppress(OSError):  # the lock itself needs no file
-            note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            files.overwrite_file(note, "\0".join(fields).encode(errors="surrogateescape"))
+        holder = Holder(os.getpid(), run, timestamp(), os.path.realpath(progress), plan)
+        with suppress(OSError):  # the lock itself needs no file
+            self.holder_note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            files.overwrite_file(self.holder_note, json.dumps(holder).encode())
 
     def dead_run_mark(self) -> str:
         """The mark of the run that held this lock last, if that run did not end cleanly; else empty."""
         return _holder_of(self.tree).run
-
-    def dead_run_started_at(self) -> float:
-        """When the dead run began, in seconds since 1970. Raises OSError if there is no note of one."""
-        return _holder_note_path(self.tree).stat().st_mtime
-
-    def remove_holder_note(self) -> None:
-        """Removes the note: the last run has ended, or everything that it left behind is gone."""
-        with contextlib.suppress(OSError):
-            _holder_note_path(self.tree).unlink()
 
 
 def working_tree(folder: Path) -> Path:
@@ -72,18 +66,16 @@ def working_tree(folder: Path) -> Path:
 def acquire_lock(tree: Path) -> Lock:
     """Returns the lock on `tree`. Raises RalphError 75, which says who has the lock, since when and for which plan."""
     with files.os_errors_as_ralph_errors(tree, "locked"):
-        lock = Lock(os.open(tree, os.O_RDONLY), tree)
-        for _ in range(_TRIES):
-            if _try_lock(lock.fd, fcntl.LOCK_EX):
-                return lock
-            time.sleep(_PAUSE_S)
-        os.close(lock.fd)
+        lock = Lock(os.open(tree, os.O_RDONLY), tree, _holder_note_path(tree))
+    if _wait_for_lock(_LOOK_S, lock.fd):
+        return lock
+    os.close(lock.fd)
     raise RalphError(f"another run works in {tree}: {_holder_of(tree)}", LOCKED, for_people=True)
 
 
 def read_holder(tree: Path) -> Holder | None:
     """Who holds the lock on `tree`; None when nobody does."""
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         fd = os.open(tree, os.O_RDONLY)
         try:
             # shared, so that two lookers do not take each other for a run
@@ -93,14 +85,20 @@ def read_holder(tree: Path) -> Holder | None:
     return None
 
 
-@contextlib.contextmanager
+@contextmanager
 def edit_turn(path: Path) -> Iterator[None]:
     """Guards what only one ralph does at a time. Waits 30 s at most, then goes ahead: the other may be suspended."""
     with path.open("ab") as file:
-        until = time.monotonic() + _TURN_S
-        while not _try_lock(file.fileno(), fcntl.LOCK_EX) and time.monotonic() < until:
-            time.sleep(_PAUSE_S)
+        _wait_for_lock(_TURN_S, file.fileno())
         yield
+
+
+def _wait_for_lock(seconds: float, fd: int) -> bool:
+    """Returns whether this process has the lock at last."""
+    until = time.monotonic() + seconds
+    while not (has_lock := _try_lock(fd, fcntl.LOCK_EX)) and time.monotonic() < until:
+        time.sleep(_PAUSE_S)
+    return has_lock
 
 
 def _try_lock(fd: int, kind: int) -> bool:
@@ -112,9 +110,8 @@ def _try_lock(fd: int, kind: int) -> bool:
 
 
 def _holder_of(tree: Path) -> Holder:
-    with contextlib.suppress(OSError, ValueError, TypeError):
-        pid, *fields = _holder_note_path(tree).read_bytes().decode(errors="surrogateescape").split("\0")
-        return Holder(int(pid), *fields)
+    with suppress(OSError, ValueError, TypeError):
+        return Holder(*json.loads(_holder_note_path(tree).read_bytes()))
     return Holder()
 
 

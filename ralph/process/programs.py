@@ -1,6 +1,5 @@
 """Starts programs, runs them to their end, finds them by descent or by a mark, and ends them with all descendants."""
 
-import contextlib
 import os
 import re
 import signal
@@ -9,6 +8,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -67,7 +67,7 @@ def call_program(  # noqa: PLR0913 - each applies to any program
     OSError if the program cannot be started.
     """
     if signals.is_impatient():
-        return Finished(code=-signal.SIGKILL, stdout=b"", stderr=b"")
+        return Finished(-signal.SIGKILL, b"", b"")
     with _unnamed_file() as given, _unnamed_file() as out, _unnamed_file() as err:
         given.write(stdin)
         given.seek(0)
@@ -132,11 +132,11 @@ def call_in_front(work: Callable[[], None], should_end: Callable[[], bool]) -> i
             signals.install_handlers()
             work()
         except SystemExit as ended:
-            code = ended.code if isinstance(ended.code, int) else 1
+            code = int(ended.code or 0)
         except BaseException:  # noqa: BLE001 - nobody else would tell
             sys.excepthook(*sys.exc_info())
         finally:
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 sys.stdout.flush()
                 sys.stderr.flush()
             os._exit(code)
@@ -146,15 +146,15 @@ def call_in_front(work: Callable[[], None], should_end: Callable[[], bool]) -> i
 def _wait_in_front(pid: int, should_end: Callable[[], bool]) -> int:
     ended, passed = 0, None
     while not ended:
-        with contextlib.suppress(KeyboardInterrupt):
+        with suppress(KeyboardInterrupt):
             signals.wait(0.1)
-        if passed is None and (passed := signals.interrupted() or (signal.SIGTERM if should_end() else None)):
+        if not passed and (passed := signals.interrupted() or (signal.SIGTERM if should_end() else None)):
             signals.send_signal(os.kill, pid, passed)
         ended, status = os.waitpid(pid, os.WNOHANG | os.WUNTRACED)
         if ended and os.WIFSTOPPED(status):  # by Ctrl+Z; the shell's `fg` wakes both
             os.kill(os.getpid(), signal.SIGSTOP)
             ended = 0
-    if signals.interrupted() is not None:
+    if signals.interrupted():
         raise KeyboardInterrupt
     return os.waitstatus_to_exitcode(status)
 
@@ -162,40 +162,39 @@ def _wait_in_front(pid: int, should_end: Callable[[], bool]) -> int:
 class ProcessTree:
     """The processes for which `is_root(pid, parent's pid)` is true, all below them, and those seen there before."""
 
-    def __init__(self, is_root: Callable[[int, int], bool], is_over: Callable[[], bool] | None = None) -> None:
+    pid = 0
+    """The one that is not reported."""
+
+    def __init__(self, is_root: Callable[[int, int], bool]) -> None:
         self._is_root = is_root
-        self._is_over = is_over or (
-            lambda: not (self.find_running() or self.find_running())
-        )  # a process born during one look shows in the next
         self._seen = dict[int, str]()
+
+    def is_over(self) -> bool:
+        """Whether none is left; a process born during one look shows in the next."""
+        return not (self.find_running() or self.find_running())
 
     def find_running(self) -> list[int]:
         """The pids that run now, except this process; parents first: a signal must reach them before a child ends."""
-        alive = [one for one in (_processes_from_proc() if LINUX else _processes_from_ps()) if one[0] != os.getpid()]
-        found, before = dict[int, str](), -1
-        while before != len(found):
-            before = len(found)
-            for pid, parent, started in alive:
-                if parent in found or self._seen.get(pid) == started or self._is_root(pid, parent):
-                    found.setdefault(pid, started)
+        alive = [one for one in _list_processes() if one[0] != os.getpid()]
+        found = {pid: at for pid, parent, at in alive if self._seen.get(pid) == at or self._is_root(pid, parent)}
+        while below := {pid: at for pid, parent, at in alive if parent in found and pid not in found}:
+            found |= below
         self._seen = found
         return list(found)
 
-    def end(self, patience: Patience, *, except_pid: int = 0) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Sends TERM, then KILL. Returns the command lines of what was ended, except `except_pid`, and of survivors."""
-        if self._is_over():
+    def end(self, patience: Patience) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Sends TERM, then KILL. Returns the command lines of what was ended, except of `pid`, and of survivors."""
+        if self.is_over():
             return (), ()
-        names = {pid: _command_line(pid) for pid in self.find_running() if pid != except_pid}
-        for number, within_s in ((signal.SIGTERM, patience.terminate_s), (signal.SIGKILL, patience.kill_s)):
-            deadline, due = time.monotonic() + within_s, dict[int, float]()
-            while not self._is_over() and time.monotonic() < deadline:
-                if number == signal.SIGTERM and signals.is_impatient():
-                    break
-                for pid in self.find_running():
-                    if time.monotonic() >= due.get(pid, 0.0):
-                        due[pid] = time.monotonic() + 1.0  # a shell that has just forked can lose a signal it traps
-                        signals.send_signal(os.kill, pid, number)
-                signals.wait(0.02)
+        names = {pid: _command_line(pid) for pid in self.find_running() if pid != self.pid}
+        began, due = time.monotonic(), dict[int, float]()
+        while not self.is_over() and (took_s := time.monotonic() - began) < patience.terminate_s + patience.kill_s:
+            must_die = took_s > patience.terminate_s or signals.is_impatient()
+            for pid in self.find_running():
+                if must_die or took_s >= due.get(pid, 0.0):
+                    due[pid] = took_s + 1.0  # a shell that has just forked can lose a signal it traps
+                    signals.send_signal(os.kill, pid, signal.SIGKILL if must_die else signal.SIGTERM)
+            signals.wait(0.02)
         left = self.find_running()
         return tuple(name for pid, name in names.items() if pid not in left), tuple(map(_command_line, left))
 
@@ -203,57 +202,45 @@ class ProcessTree:
 def end_marked_processes(mark: str, patience: Patience) -> tuple[str, ...]:
     """Ends what carries the mark of a run that lost its supervisor, and all below it; returns the command lines."""
     marked = re.compile(rf"(?:^|\0){MARK}=(?:[^\0]*:)?{re.escape(mark)}[:\0]".encode())
-
-    def carries(pid: int, _parent: int) -> bool:
-        return marked.search(read_or_empty(Path(f"/proc/{pid}/environ"))) is not None
-
-    return ProcessTree(carries).end(patience)[0]
+    tree = ProcessTree(lambda pid, _: bool(marked.search(read_or_empty(f"/proc/{pid}/environ"))))
+    return tree.end(patience)[0]
 
 
 def is_git_running(inside: Path) -> bool:
     """Whether a git works in or below the folder; True, to be safe, if that cannot be seen."""
     return not LINUX or any(
-        re.match(rb"git(-|$)", read_or_empty(f"/proc/{pid}/comm")) and _works_below(pid, inside.stat())
-        for pid, *_ in _processes_from_proc()
+        re.match(rb"git(-|$)", read_or_empty(f"/proc/{pid}/comm")) and _works_below(pid, inside)
+        for pid, *_ in _list_processes()
     )
 
 
-def _works_below(pid: int, folder: os.stat_result) -> bool:
+def _works_below(pid: int, folder: Path) -> bool:
     """Whether a process works in or below the folder, or hides that; by inode, as paths differ in a container."""
-    place, below = f"/proc/{pid}/cwd", None
     try:
-        while not (below and os.path.samestat(os.stat(place), below)):  # noqa: PTH116 - a string
-            below = os.stat(place)  # noqa: PTH116 - same
-            if os.path.samestat(below, folder):
-                return True
-            place += "/.."
+        place = Path(os.readlink(f"/proc/{pid}/cwd"))  # noqa: PTH115 - a string
+        return any(folder.samefile(f"/proc/{pid}/root{one}") for one in (place, *place.parents))
     except OSError as error:
         return isinstance(error, PermissionError)
-    return False
 
 
-def _processes_from_proc() -> Iterator[tuple[int, int, str]]:
+def _list_processes() -> Iterator[tuple[int, int, str]]:
     """Yields pid, parent and start time (to recognize it later) of each visible process, except zombies."""
-    for pid in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208 - a Path for each of some hundred is what costs
-        with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - same
-            row = file.read()
-            state, parent, *rest = row[row.rindex(b")") + 2 :].split()  # proc(5): a name may hold any byte
-            if state not in b"ZX":
-                yield int(pid), int(parent), rest[17].decode()
+    own, lines = "", list[str]()
+    if LINUX:
+        for pid in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208 - a Path for each of some hundred is what costs
+            row = read_or_empty(f"/proc/{pid}/stat").rpartition(b")")[2].decode().split()  # a name may hold any byte
+            lines += [f"{pid} {row[1]} {row[0]} {row[19]}"] if row else []
+    else:
+        import subprocess  # noqa: PLC0415 - nothing else needs it
 
-
-def _processes_from_ps() -> Iterator[tuple[int, int, str]]:
-    """Yields the same as `_processes_from_proc` from the output of ps, for systems without /proc."""
-    import subprocess  # noqa: PLC0415 - nothing else needs it
-
-    argv = ["ps", "-A", "-o", "pid=,ppid=,stat=,lstart="]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, errors="replace") as ps:
-        for line in ps.communicate()[0].splitlines():
-            pid, parent, state, started = line.split(maxsplit=3)
-            if int(pid) != ps.pid and not state.startswith("Z"):
-                yield int(pid), int(parent), started
+        ps = "echo $$; LC_ALL=C exec ps -A -o pid=,ppid=,stat=,lstart="
+        own, *lines = subprocess.check_output(["sh", "-c", ps], text=True).splitlines()
+    for line in lines:
+        number, parent, state, started = line.split(maxsplit=3)
+        if number != own and state[0] not in "ZX":
+            yield int(number), int(parent), started
 
 
 def _command_line(pid: int) -> str:
-    line = read_or_empty(Path(f"/proc/{pid}/cmdline")).replace(b"\0", b" ")
-    return " ".join(line.decode(errors="replace").split())[:80] or f"process {pid}"
+    words = read_or_empty(f"/proc/{pid}/cmdline").decode(errors="replace").replace("\0", " ").split()
+    return " ".join(words)[:80] or f"process {pid}"

@@ -50,11 +50,6 @@ def is_impatient() -> bool:
     return any(number == signal.SIGQUIT or at - _received[0][1] > _ASKED_AGAIN_S for number, at in _received)
 
 
-def clear_received() -> None:
-    """Forgets all signals received so far."""
-    _received.clear()
-
-
 def wait(seconds: float, *others: int | IO[bytes]) -> bool:
     """Sleeps up to that long, or until a signal, a child's end or input in `others`; returns whether one can be read.
 

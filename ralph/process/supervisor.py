@@ -5,7 +5,6 @@ however they hide, and nobody else's. When ralph's end of the link closes, ralph
 kill -9 included: then the supervisor ends everything, and holds ralph's lock until that is done.
 """
 
-import contextlib
 import ctypes
 import io
 import os
@@ -15,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -26,6 +26,8 @@ from ralph.process.programs import LINUX, Patience, ProcessTree, end_marked_proc
 _POLL_S = 3600.0 if LINUX else 2.0  # elsewhere it does not inherit orphans, and must see them in time
 _GONE = (EOFError, pickle.UnpicklingError)  # the latter if the other end died in the middle of a message
 _CHUNK = 1 << 16
+_UNBUFFERED = 2
+"""Bytes of a buffer that cannot hold a whole message, which would be unseen by `wait`; 1 is not allowed."""
 
 OnOutput = Callable[[bytes, bytes], None]
 """Receives a program's stdout and stderr as they arrive, and empty bytes while it is quiet."""
@@ -74,17 +76,18 @@ class Supervisor:
         if not self._pid:
             try:
                 _daemonize({its_reads, its_writes, lock})
-                _SupervisorProcess(its_reads, its_writes, patience).serve()
-                signals.clear_received()  # impatience with the agent's processes is not meant for `at_last`
+                with open(its_reads, "rb", _UNBUFFERED) as link:  # noqa: PTH123 - a descriptor
+                    _serve_jobs(link, its_writes, patience)
+                signals.install_handlers()  # again: impatience with the agent's processes is not meant for `at_last`
                 at_last()
             except BaseException:  # noqa: BLE001 - nobody else could tell
-                with contextlib.suppress(OSError), self._errors.open("w") as sys.stderr:
+                with suppress(OSError), self._errors.open("w") as sys.stderr:
                     sys.excepthook(*sys.exc_info())
             finally:
                 os._exit(0)
         os.close(its_reads)
         os.close(its_writes)
-        self._reads, self._writes = _open_reader(reads), writes
+        self._reads, self._writes = open(reads, "rb", _UNBUFFERED), writes  # noqa: PTH123, SIM115 - a descriptor
 
     def run(self, job: Command, on_output: OnOutput, should_end: ShouldEnd, clock: Callable[[], float]) -> Ended:
         """Runs the job to its end, or until `should_end` is true, and ends everything that it started.
@@ -106,8 +109,8 @@ class Supervisor:
                 if has_news := any(news):
                     heard_at = now
                 on_output(*news)
-                if not is_over and should_end(now - heard_at, now - began, output.tell() + errors.tell()):
-                    is_over = True  # `should_end` is asked one last time when the job has ended
+                # It is asked one last time when the job has ended.
+                if not is_over and (is_over := should_end(now - heard_at, now - began, output.tell() + errors.tell())):
                     _send(self._writes, None)
                 if signals.is_impatient():
                     os.kill(self._pid, signal.SIGQUIT)  # makes the supervisor wait for nothing any more
@@ -116,17 +119,14 @@ class Supervisor:
             errors.close()
             if not has_ended:
                 _send(self._writes, None)  # whatever went wrong here, nothing outlives it
-            ended = self._receive_result()
+            try:
+                ended: Ended = pickle.load(self._reads)  # noqa: S301 - its own other half
+            except _GONE:
+                end_marked_processes(self.mark, self._patience)  # descent is no longer known, but the mark is
+                how = f"failed, see {self._errors}" if self._errors.exists() else "was killed"
+                what = f"the supervisor {how}: the process of ralph's below which all runs"
+                raise RalphError(what, 1, fix="start ralph again") from None
         return ended
-
-    def _receive_result(self) -> Ended:
-        with contextlib.suppress(*_GONE):
-            ended: Ended = pickle.load(self._reads)  # noqa: S301 - its own other half
-            return ended
-        end_marked_processes(self.mark, self._patience)  # descent is no longer known, but the mark is
-        how = f"failed, see {self._errors}" if self._errors.exists() else "was killed"
-        what = f"the supervisor {how}: the process of ralph's below which all runs"
-        raise RalphError(what, 1, fix="start ralph again")
 
     def dismiss(self) -> None:
         """Closes the link and waits until the supervisor has exited."""
@@ -135,19 +135,15 @@ class Supervisor:
 
 
 def _send(writes: int, message: object) -> None:
-    with contextlib.suppress(OSError), open(writes, "wb", closefd=False) as whole:  # a lost reader never answers
+    with suppress(OSError), open(writes, "wb", closefd=False) as whole:  # a lost reader never answers
         pickle.dump(message, whole)
-
-
-def _open_reader(reads: int) -> IO[bytes]:
-    return io.BufferedReader(io.FileIO(reads), 1)  # a larger buffer would read ahead, unseen by `wait`
 
 
 def _daemonize(kept: set[int]) -> None:
     """Leaves ralph's session, so that no signal to its terminal or group arrives, and closes all files but these."""
     os.setsid()
     for fd in set(map(int, os.listdir("/dev/fd"))) - kept:  # noqa: PTH208 - numbers are wanted
-        with contextlib.suppress(OSError):  # the descriptor that listed them
+        with suppress(OSError):  # the descriptor that listed them
             os.close(fd)
     for _ in range(3):
         os.open(os.devnull, os.O_RDWR)  # 0, 1 and 2 again: nothing else may get these numbers
@@ -156,48 +152,51 @@ def _daemonize(kept: set[int]) -> None:
         ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER, prctl(2)
 
 
-class _SupervisorProcess:
-    """The supervisor's end of the link: runs one job at a time."""
+def _serve_jobs(link: IO[bytes], writes: int, patience: Patience) -> None:
+    """Runs the jobs that ralph sends, one at a time, until ralph is gone: the supervisor's end of the link."""
+    with suppress(*_GONE):
+        while True:
+            if job := pickle.load(link):  # noqa: S301 - its own other half
+                _send(writes, _run_job(job, link, patience))  # else ralph asks to end a job that has already ended
 
-    def __init__(self, reads: int, writes: int, patience: Patience) -> None:
-        self._reads, self._writes, self._patience = _open_reader(reads), writes, patience
-        self._codes = dict[int, int]()  # exit codes of children that have ended
-        self._tree = ProcessTree(lambda _, parent: parent == os.getpid(), self._is_childless if LINUX else None)
 
-    def serve(self) -> None:
-        """Runs the jobs that ralph sends, until ralph is gone."""
-        with contextlib.suppress(*_GONE):
-            while True:
-                if job := pickle.load(self._reads):  # noqa: S301 - its own other half
-                    _send(self._writes, self._run(job))  # else ralph asks to end a job that has already ended by itself
+def _run_job(job: Command, link: IO[bytes], patience: Patience) -> Ended:
+    """Runs the job and returns its result once everything has ended; any message from ralph ends the job early."""
+    tree = _Descendants(lambda _, parent: parent == os.getpid())
+    try:
+        with job.prompt.open("rb") as given, job.output.open("ab") as out, job.errors.open("ab") as errors:
+            tree.pid = spawn(job.argv, job.env, [given.fileno(), out.fileno(), errors.fileno()])
+    except OSError as error:
+        return Ended(tree.code, str(error.strerror))
+    while tree.reap_children() and tree.is_running and not signals.wait(_POLL_S, link):
+        if not LINUX:
+            tree.find_running()
+    if tree.is_running:  # only SIGINT makes the real agent report its cost (measured)
+        signals.send_signal(os.killpg, tree.pid, signal.SIGINT)
+    deadline = time.monotonic() + patience.interrupt_s
+    while tree.reap_children() and tree.is_running and time.monotonic() < deadline and not signals.is_impatient():
+        signals.wait(0.02)
+    left = tree.end(patience)
+    return Ended(tree.code, "", *left)
 
-    def _run(self, job: Command) -> Ended:
-        """Runs the job and returns its result once everything has ended; any message from ralph ends the job early."""
-        self._codes.clear()
-        try:
-            with job.prompt.open("rb") as given, job.output.open("ab") as out, job.errors.open("ab") as errors:
-                pid = spawn(job.argv, job.env, [given.fileno(), out.fileno(), errors.fileno()])
-        except OSError as error:
-            return Ended(code=-signal.SIGKILL, unstarted=str(error.strerror))
-        while self._runs(pid) and not signals.wait(_POLL_S, self._reads):
-            if not LINUX:
-                self._tree.find_running()
-        deadline = time.monotonic() + self._patience.interrupt_s
-        if self._runs(pid):  # only SIGINT makes the real agent report its cost (measured)
-            signals.send_signal(os.killpg, pid, signal.SIGINT)
-        while self._runs(pid) and time.monotonic() < deadline and not signals.is_impatient():
-            signals.wait(0.02)
-        left_over, survivors = self._tree.end(self._patience, except_pid=pid)
-        return Ended(self._codes.get(pid, -signal.SIGKILL), left_over=left_over, survivors=survivors)
 
-    def _runs(self, pid: int) -> bool:
-        self._is_childless()
-        return pid not in self._codes
+class _Descendants(ProcessTree):
+    """All that runs below the supervisor; `pid` is the job itself."""
 
-    def _is_childless(self) -> bool:
-        """Whether no child is left: then no descendant is, as orphans become children. Reaps all that have ended."""
-        with contextlib.suppress(ChildProcessError):
+    is_running = True
+    """Whether the job itself runs."""
+    code: int = -signal.SIGKILL
+    """The exit code of the job, once it has ended."""
+
+    def reap_children(self) -> bool:
+        """Takes in the children that have ended; returns whether any is left."""
+        with suppress(ChildProcessError):
             while (dead := os.waitpid(-1, os.WNOHANG))[0]:
-                self._codes[dead[0]] = os.waitstatus_to_exitcode(dead[1])
-            return False
-        return True
+                if dead[0] == self.pid:
+                    self.is_running, self.code = False, os.waitstatus_to_exitcode(dead[1])
+            return True
+        return False
+
+    def is_over(self) -> bool:
+        """Whether no child is left: then no descendant is, where orphans become children."""
+        return not self.reap_children() if LINUX else super().is_over()

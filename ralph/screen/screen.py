@@ -4,14 +4,15 @@ import os
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 
-from ralph.screen.text import LINE_LIMIT, can_move_cursor, clip, is_foreground, terminal_width, wrap
-from ralph.words import without_control_codes
+from ralph.screen.text import can_move_cursor, clip, is_foreground, terminal_width, wrap
+from ralph.words import shorten, without_control_codes
 
 _BYTES_KEPT = 16_000_000
 """Bytes that a slow reader may be behind before lines are dropped; anyone who reads at all stays within it."""
+_LINE_LIMIT = 4_000
+"""Characters of a line that are shown, unless everything is wanted; the transcript has the whole line."""
 _TICK_S = 1.0
 _FRAME_S = 0.03
 """Seconds between two writes to the screen: lines that come meanwhile do not wake the thread."""
@@ -37,11 +38,10 @@ class Screen:
         self.status: Callable[[int], str] = lambda _width: ""
         """Returns one or more status lines for that many columns; called by the screen's thread."""
         self._drawn = ""
-        self._errors = 1 if self.is_live and os.isatty(2) else 2  # stderr would be drawn into the status line
+        self._errors = 1 if os.path.sameopenfile(1, 2) else 2  # so that they stay in order, and out of the status line
         self._changed = threading.Condition()
-        self._waiting: deque[tuple[int, bytearray]] = deque()
-        """The file descriptors and bytes still to be printed, in this order."""
-        self._bytes = 0
+        self._waiting = {1: bytearray(), 2: bytearray()}
+        """The bytes still to be printed, by file descriptor."""
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._print, daemon=True)
 
@@ -68,23 +68,18 @@ class Screen:
         self._write_line(self._errors, self._wrap_for_terminal(line, 2))
 
     def _wrap_for_terminal(self, line: str, fd: int) -> str:
-        edge = terminal_width() if os.isatty(fd) else None
-        return "\n  ".join(wrap(self._cut_long_line(line), edge and edge - 2, joint=" · "))
+        edge = terminal_width(fd)
+        return "\n  ".join(wrap(self._cut_long_line(line), edge and edge - 2))
 
     def _cut_long_line(self, line: str) -> str:
-        whole = self.verbose or len(line) <= LINE_LIMIT
-        return without_control_codes(line) if whole else clip(line, LINE_LIMIT)
+        return without_control_codes(line if self.verbose else shorten(line, _LINE_LIMIT))
 
     def _write_line(self, fd: int, line: str) -> None:
         data = line.encode(sys.stdout.encoding, "ascii") + b"\n"
         with self._changed:
-            if self._bytes > _BYTES_KEPT:
-                return
-            if not self._waiting or self._waiting[-1][0] != fd:
-                self._waiting.append((fd, bytearray()))
-            self._waiting[-1][1].extend(data)
-            self._bytes += len(data)
-            self._changed.notify_all()
+            if len(self._waiting[fd]) <= _BYTES_KEPT:
+                self._waiting[fd] += data
+                self._changed.notify_all()
 
     def _print(self) -> None:
         """Prints until the screen is closed: lines as they come, and the status line with them and once a second."""
@@ -92,25 +87,24 @@ class Screen:
         tick_s = _TICK_S if self.is_live else None
         while not is_over:
             with self._changed:
-                self._changed.wait_for(lambda: self._waiting or self._closing.is_set(), tick_s)
-                is_over = self._closing.is_set() and not self._waiting
-                fd, lines = self._waiting.popleft() if self._waiting else (1, bytearray())
-                self._bytes -= len(lines)
-            data = bytes(lines)
-            if fd == 1 and self.is_live:
+                self._changed.wait_for(lambda: any(self._waiting.values()) or self._closing.is_set(), tick_s)
+                is_over = self._closing.is_set()
+                lines, self._waiting = self._waiting, {1: bytearray(), 2: bytearray()}
+            if self.is_live:
                 status = self._status()
-                if data or status != self._drawn:
+                if lines[1] or status != self._drawn:
                     erase = b"\r\x1b[J" if self._drawn else b""
-                    data, self._drawn = erase + data + status.encode(sys.stdout.encoding, "ascii"), status
-            while data:
-                try:
-                    data = data[os.write(fd, data) :]
-                except BlockingIOError:  # somebody made the terminal non-blocking; it may be shared
-                    time.sleep(_RETRY_S)
-                except OSError:
-                    break
-            if not self._waiting:
-                self._closing.wait(_FRAME_S)
+                    lines[1][:] = erase + lines[1] + status.encode(sys.stdout.encoding, "ascii")
+                    self._drawn = status
+            for fd, data in lines.items():
+                while data:
+                    try:
+                        del data[: os.write(fd, data)]
+                    except BlockingIOError:  # somebody made the terminal non-blocking; it may be shared
+                        time.sleep(_RETRY_S)
+                    except OSError:
+                        break
+            self._closing.wait(_FRAME_S)
 
     def _status(self) -> str:
         """Returns what to draw as status: one row per line, even if the terminal counts columns in another way."""

@@ -3,6 +3,7 @@
 import codecs
 import contextlib
 import os
+import re
 import sys
 import unicodedata
 from collections.abc import Iterator
@@ -10,8 +11,6 @@ from functools import lru_cache
 
 from ralph.words import without_control_codes
 
-LINE_LIMIT = 4_000
-"""Columns of a line that are shown, unless everything is wanted; the transcript has the whole line."""
 _NARROWEST = 8
 """The fewest columns of a row of words, however narrow the terminal is."""
 _EMOJI = "\N{VARIATION SELECTOR-16}"
@@ -56,18 +55,16 @@ def clip(text: str, width: int) -> str:
     return row if display_width(row) <= width else row[: _count_fitting(row, width - 1)] + "…"
 
 
-def wrap(text: str, width: int | None, joint: str = " ") -> Iterator[str]:
-    """Yields the text's lines, wrapped to `width` columns if given: after a joint, else at a blank, else anywhere."""
+def wrap(text: str, width: int | None) -> Iterator[str]:
+    """Yields the text's lines, wrapped to `width` columns if given: after a ` ·`, else at a blank, else anywhere."""
     edge = max(width or sys.maxsize, _NARROWEST)
     for line in without_control_codes(text).expandtabs(4).split("\n"):
         at = 0
         while display_width(piece := line[at : at + 4 * edge]) > edge:
             fits = _count_fitting(piece, edge)
-            blank = piece.rfind(joint, 0, fits + 2 - len(joint)) + len(joint) - 1
-            blank = blank if blank >= len(joint) else piece.rfind(" ", 0, fits + 1)
-            cut = blank if piece[: max(blank, 0)].strip() else fits
-            yield piece[:cut]
-            at += cut + (cut == blank)
+            row = re.match(r"(.*\S ·|.*\S) +", piece[: fits + 1])
+            yield row[1] if row else piece[:fits]
+            at += row.end() if row else fits
         yield line[at:]
 
 
@@ -81,10 +78,10 @@ def is_attended() -> bool:
     return os.isatty(1) or os.isatty(2)
 
 
-def terminal_width() -> int | None:
-    """The current number of columns of the terminal on stdout; None if stdout is not a terminal."""
+def terminal_width(fd: int = 1) -> int | None:
+    """The current number of columns of the terminal on stdout, or on another descriptor; None if it is no terminal."""
     with contextlib.suppress(OSError):
-        return os.get_terminal_size(1).columns or 80
+        return os.get_terminal_size(fd).columns or 80
     return None
 
 

@@ -65,7 +65,7 @@ def end_leftover_processes(run: Run, held_lock: Lock) -> None:
     if mark := held_lock.dead_run_mark():
         for command in end_marked_processes(mark, run.pace.patience):
             run.console.complain(f"ended what the run before left running: {command}")
-        for lock in remove_orphaned_locks(held_lock.tree, held_lock.dead_run_started_at()):
+        for lock in remove_orphaned_locks(held_lock.tree, held_lock.holder_note.stat().st_mtime):
             run.console.complain(f"removed {lock}, left behind by the run before")
 
 
