@@ -57,14 +57,12 @@ def call_program(  # noqa: PLR0913 - each applies to any program
     env: Mapping[str, str] = os.environ,
     cwd: str | Path = "",
     stdin: bytes = b"",
-    inherited_fds: Sequence[int] = (),
     should_end: Callable[[], bool] = lambda: False,
 ) -> Finished:
     """Runs a program of ralph's own (git, a notify script); kills its group at the timeout, or if it `should_end`.
 
-    The program inherits these descriptors as 3 and up. Safe from any thread. No supervisor ends the program, and what
-    it leaves in the background is not waited for. After the user has asked twice to stop, starts nothing. Raises
-    OSError if the program cannot be started.
+    Safe from any thread. No supervisor ends the program, and what it leaves in the background is not waited for. After
+    the user has asked twice to stop, starts nothing. Raises OSError if the program cannot be started.
     """
     if signals.is_impatient():
         return Finished(code=-signal.SIGKILL, stdout=b"", stderr=b"")
@@ -72,7 +70,7 @@ def call_program(  # noqa: PLR0913 - each applies to any program
         given.write(stdin)
         given.seek(0)
         with _starting:
-            pid = spawn(argv, env, [given.fileno(), out.fileno(), err.fileno(), *inherited_fds], cwd)
+            pid = spawn(argv, env, [given.fileno(), out.fileno(), err.fileno()], cwd)
             _running.add(pid)
         code = None
         try:
