@@ -159,8 +159,9 @@ class ParallelController(Controller):
         if any(progress.message_lines(attempt.given) for attempt in self.running):
             start, end = progress.section_range(text, "Messages")
             text = text[:start] + b"\n" + text[end:]  # another agent already has them
-        base, began = self.queue.tip(), run.pace.uptime_s()
-        attempt = TaskAttempt(task=task, base=base, given=text, began=began, share_usd=share_usd)
+        attempt = TaskAttempt(
+            task=task, base=self.queue.tip(), given=text, began=run.pace.uptime_s(), share_usd=share_usd
+        )
         self._file.edit(edits.with_mark, "~", task.id)
         if commit := self.queue.queued_commit(task):  # no agent has to work on it again
             run.screen.remark(f"ralph: {task.id} passed in an earlier run and waits to be merged")
@@ -296,8 +297,7 @@ class ParallelController(Controller):
         self._file.edit(edits.with_task_done, self.last.task.id)
         self.queue.remove(self.last.task)
         self.tidy_task_list()
-        done = not run.read_progress().open
-        wrong = tuple(check_done(run, is_verified=True)) if done else ()
+        wrong = () if run.read_progress().open else tuple(check_done(run, is_verified=True))
         return replace(iteration, moved=True, passed=True, refused=wrong, after=run.read_progress(), commits=commits)
 
     def recheck(self) -> Mapping[str, str] | None:
