@@ -20,6 +20,8 @@ from ralph.run.context import Run
 _CONNECT_S = 10.0
 _POLL_S = 0.5
 _LONGEST_S = 7 * 86_400.0
+_LOADED = ("ralph.parallel.attempt", "ralph.strict.controller")
+"""What an attempt here needs besides what a coordinator has loaded when it starts its supervisors."""
 
 
 class LocalExecutor:
@@ -80,7 +82,7 @@ class LocalExecutor:
 
         supervisor = self._free.get()
         env = {**os.environ, MARK: f"{run.env[MARK]}:{supervisor.mark}"}
-        command = Command(argv, env, output, prompt=given)
+        command = Command(argv, env, output, prompt=given, loads=() if run.settings.runner else _LOADED)
         try:
             ended = supervisor.run(command, on_output, lambda *_: attempt.is_canceled, run.pace.awake_s)
         except RalphError:

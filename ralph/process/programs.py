@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import runpy
 import signal
 import sys
 import tempfile
@@ -122,23 +123,54 @@ def run_in_front(argv: Sequence[str], *, env: Mapping[str, str] = os.environ, cw
 
 def call_in_front(work: Callable[[], None], should_end: Callable[[], bool]) -> int:
     """Like `run_in_front`, but calls a function in a fork, and ends it if it `should_end`. Allows no other threads."""
+    return _wait_in_front(_call_in_fork(work), should_end)
+
+
+def _call_in_fork(work: Callable[[], object]) -> int:
+    """Calls a function in a fork, and returns its pid."""
     sys.stdout.flush()
-    pid = os.fork()
-    if not pid:
-        code = 1
-        try:
-            signals.install_handlers()
-            work()
-        except SystemExit as ended:
-            code = ended.code if isinstance(ended.code, int) else 1
-        except BaseException:  # noqa: BLE001 - nobody else would tell
-            sys.excepthook(*sys.exc_info())
-        finally:
-            with contextlib.suppress(OSError):
-                sys.stdout.flush()
-                sys.stderr.flush()
-            os._exit(code)
-    return _wait_in_front(pid, should_end)
+    if pid := os.fork():
+        return pid
+    code = 1
+    try:
+        signals.install_handlers()
+        work()
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else 1
+    except BaseException:  # noqa: BLE001 - nobody else would tell
+        sys.excepthook(*sys.exc_info())
+    finally:
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+
+
+def close_files_but(kept: set[int]) -> None:
+    """Closes all open files but those with these descriptors."""
+    for fd in set(map(int, os.listdir("/dev/fd"))) - kept:  # noqa: PTH208 - numbers are wanted
+        with contextlib.suppress(OSError):  # the descriptor that listed them
+            os.close(fd)
+
+
+def fork_python(argv: Sequence[str], env: Mapping[str, str], files: Sequence[int]) -> int:
+    """Like `spawn` for `python -P -m MODULE ...`, in a fork: what is loaded here need not be loaded again.
+
+    Allows no other threads. The environment in /proc stays that of this process.
+    """
+
+    def run_module() -> None:
+        os.setsid()
+        for number, fd in enumerate(files):
+            os.dup2(fd, number)
+        close_files_but({0, 1, 2})
+        signals.install_handlers()  # again: they had a file open
+        os.environ.clear()
+        os.environ |= env
+        sys.stdin, sys.argv = open(0), [*argv[3:]]  # noqa: SIM115 - what this process has read is its own
+        runpy.run_module(argv[3], run_name="__main__")
+
+    return _call_in_fork(run_module)
 
 
 def _wait_in_front(pid: int, should_end: Callable[[], bool]) -> int:
