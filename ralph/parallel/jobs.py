@@ -147,8 +147,8 @@ class JobMaker:
         env = {HANDOVER: last_handover(run.state, task.id), "RALPH_ATTEMPT": task.id}  # so that it sends no notices
         for one in run.start.given:  # the strongest first
             name, text = one.variable, one.text.strip()
-            is_lacking = one.source not in (Source.PLAN, Source.PROJECT_FILE)
-            if text and is_lacking and (name in _PASSED_ON or name.startswith(AGENT_OF)):
+            is_passed_on = name in _PASSED_ON or name.startswith(AGENT_OF)
+            if text and is_passed_on and one.source not in (Source.PLAN, Source.PROJECT_FILE, Source.TEMPLATE):
                 if name.startswith("RALPH_AGENT") and not self._is_elsewhere and re.match(r"[^/\s,]+/", text):
                     text = f"{shlex.quote(str(run.top))}/{text}"  # a program that a clone may lack
                 env.setdefault(name, text)
