@@ -146,7 +146,8 @@ class Stream:
                 turn.at_least = False
                 if not self.ended_by_ralph:
                     self.result = event if event.get("is_error") else {"result": self.words, **event}
-                if (cost := event.get("total_cost_usd")) is not None:
+                cost = event.get("total_cost_usd")
+                if isinstance(cost, int | float) and 0 <= cost < 1e9:  # with NaN no limit would ever be reached
                     turn.cost_usd = float(cost)
                 if any(event["tokens"].values()):
                     turn.tokens = event["tokens"]

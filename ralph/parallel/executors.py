@@ -1,27 +1,27 @@
 """Where attempts run: on this machine, each under a supervisor of its own, or on the workers of a Dask cluster."""
 
 import contextlib
-import io
 import json
 import os
 import shutil
-from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from importlib import import_module
+from pathlib import Path
 from queue import SimpleQueue
-from typing import IO, Any
 
 from ralph.errors import RalphError
 from ralph.parallel.attempt import RALPH, AttemptResult, TaskJob
-from ralph.process import signals
-from ralph.process.programs import MARK, call_program
-from ralph.process.supervisor import Command as Program
-from ralph.process.supervisor import Supervisor
+from ralph.parallel.task_attempt import TaskAttempt
+from ralph.process.programs import MARK, Finished, call_program
+from ralph.process.supervisor import Command, Supervisor
 from ralph.run.context import Run
 
 _CONNECT_S = 10.0
+_POLL_S = 0.5
 _LONGEST_S = 7 * 86_400.0
+_LOADED = ("ralph.parallel.attempt", "ralph.strict.controller")
+"""What an attempt here needs besides what a coordinator has loaded when it starts its supervisors."""
 
 
 class LocalExecutor:
@@ -34,140 +34,110 @@ class LocalExecutor:
             self._free.put(supervisor)
         self.places = len(run.supervisors)
         """How many attempts and checks can run at the same time; the place of a supervisor that dies is lost."""
-        self._threads = ThreadPoolExecutor(len(run.supervisors))
-        self._canceled = set[str]()
-        self.doing: dict[str, str] = {}
-        """The last message of each task's attempt, by task."""
+        self._threads = ThreadPoolExecutor(self.places)
 
-    def submit(self, job: TaskJob) -> Future[AttemptResult]:
-        """Begins the job in the background and returns a future of its result."""
-        self._canceled.discard(job.task)
-        self.doing[job.task] = ""
-        return self._threads.submit(self._attempt, job)
-
-    def cancel(self, task: str) -> None:
-        """Has the attempt at this task end, with everything that it started. Returns at once."""
-        self._canceled.add(task)
+    def begin(self, attempt: TaskAttempt, job: TaskJob) -> None:
+        """Begins the job in the background, as the attempt's work."""
+        attempt.doing, attempt.is_canceled = "", False
+        attempt.work = self._threads.submit(self._do_job, attempt, job)
 
     def close(self) -> None:
-        """Cancels all attempts and returns when they have ended."""
-        self._canceled.update(self.doing)
+        """Returns when all attempts have ended, which must be canceled."""
         self._threads.shutdown()
 
-    def _attempt(self, job: TaskJob) -> AttemptResult:
-        run = self._run
-        output = run.state.new_record(run.id, run.current.number, f".{job.task}.attempt")
-        given = output.with_suffix(".job")
+    def _do_job(self, attempt: TaskAttempt, job: TaskJob) -> AttemptResult:
+        output = self._run.state.new_record(self._run.id, self._run.current.number, f".{attempt.task.id}.attempt")
+        given, transcript = output.with_suffix(".job"), output.with_suffix(".transcript")
         given.write_text(json.dumps(asdict(job)))
+        try:
+            code = self._run_attempt(attempt, given, output)
+            result = AttemptResult(why=f"its attempt exited with {code}")
+            with output.open("rb") as printed, transcript.open("wb") as rest:
+                for line in printed:
+                    with contextlib.suppress(ValueError):
+                        at = line.index(b'{"why": ')  # a runner may greet first
+                        result = AttemptResult(**json.loads(line[at:]))
+                        break
+                shutil.copyfileobj(printed, rest)
+        finally:
+            for path in (given, output, output.with_suffix(".err")):
+                path.unlink(missing_ok=True)
+        more = f": {attempt.doing}" if result.why and attempt.doing else ""
+        return replace(result, why=result.why + more, transcript=str(transcript))
+
+    def _run_attempt(self, attempt: TaskAttempt, given: Path, output: Path) -> int:
+        """Runs `ralph attempt` for the given job, until it is canceled, and returns its exit code.
+
+        What it prints is in `output` then. Raises OSError if it cannot be started.
+        """
+        run = self._run
+        argv = [*run.settings.runner, "ralph", "attempt"] if run.settings.runner else [*RALPH, "attempt"]
 
         def on_output(_output: bytes, complaints: bytes) -> None:
             for line in complaints.decode(errors="replace").splitlines():
                 if message := line.strip().removeprefix("ralph: "):
-                    self.doing[job.task] = message
+                    attempt.doing = message
                     if run.screen.verbose:
-                        run.screen.say_for_agent(f"{job.task}: {message}")
+                        run.screen.say_for_agent(f"{attempt.task.id}: {message}")
 
-        def should_end(_silent_s: float, _took_s: float, _printed: int) -> bool:
-            return job.task in self._canceled or signals.interrupted() is not None
-
-        argv = [*RALPH, "attempt"]
-        if not job.source:  # it can run anywhere
-            argv = [*(run.settings.runner or ()), "ralph", "attempt"]
         supervisor = self._free.get()
         env = {**os.environ, MARK: f"{run.env[MARK]}:{supervisor.mark}"}
-        program = Program(argv, env, output, prompt=given)
+        command = Command(argv, env, output, prompt=given, loads=() if run.settings.runner else _LOADED)
         try:
-            ended = supervisor.run(program, on_output, should_end, run.pace.awake_s)
-            self._free.put(supervisor)
-            if ended.unstarted:
-                return AttemptResult(why=f"{argv[0]} cannot be started: {ended.unstarted}")
-            with output.open("rb") as printed:
-                result = _read_result(printed, ended.code, self.doing[job.task])
-                transcript = output.with_suffix(".transcript")
-                with transcript.open("wb") as file:
-                    shutil.copyfileobj(printed, file)
-            return replace(result, transcript_file=str(transcript))
+            ended = supervisor.run(command, on_output, lambda *_: attempt.is_canceled, run.pace.awake_s)
         except RalphError:
             self.places -= 1
             raise
-        finally:
-            for path in (given, output, program.errors):
-                path.unlink(missing_ok=True)
+        self._free.put(supervisor)
+        if ended.unstarted:
+            raise OSError(f"{argv[0]} cannot be started: {ended.unstarted}")
+        return ended.code
 
 
 class DaskExecutor(LocalExecutor):
     """Runs attempts on the workers of a cluster; if a worker dies, another one takes over its task."""
 
-    def __init__(self, run: Run, address: str) -> None:
+    def __init__(self, run: Run) -> None:
         super().__init__(run)
+        address = run.settings.executor or ""
         try:
-            distributed = import_module("distributed")
+            self._client = import_module("distributed").Client(
+                address.replace("dask:", "tcp:"), timeout=_CONNECT_S, set_as_default=False
+            )
         except ImportError as error:
             raise RalphError("--executor needs Dask", fix="pip install distributed") from error
-        try:
-            place = address.replace("dask:", "tcp:")
-            self._client = distributed.Client(place, timeout=_CONNECT_S, set_as_default=False)
         except (OSError, ValueError) as error:
             raise RalphError(f"no cluster answers at {address}: {error}", 1) from error
-        for program in (agent.command[0] for agent in run.start.agents):
-            for worker, path in self._client.run(shutil.which, program).items():
+        for agent in run.start.agents:
+            for worker, path in self._client.run(shutil.which, agent.command[0]).items():
                 if not path:
-                    run.console.complain(f"the worker {worker} has no {program} on its PATH")
-        self._cluster = self._client.get_executor(pure=False)
-        self._futures = dict[str, Future[AttemptResult]]()
-
-    def submit(self, job: TaskJob) -> Future[AttemptResult]:
-        """Sends the job to the cluster and returns a future of its result."""
-        future = Future[AttemptResult]()
-        try:
-            future = self._cluster.submit(on_worker, asdict(job))
-        except Exception as error:  # noqa: BLE001 - a cluster has errors of its own; this one is gone
-            future.set_exception(error)
-        self._futures[job.task] = future
-        return future
-
-    def cancel(self, task: str) -> None:
-        """Cancels the future of this task's attempt, whereupon its worker ends the attempt."""
-        if future := self._futures.get(task):
-            future.cancel()
-        super().cancel(task)
+                    run.console.complain(f"the worker {worker} has no {agent.command[0]} on its PATH")
 
     def close(self) -> None:
         """Has the workers end their attempts, and does not wait for that."""
         with contextlib.suppress(Exception):  # raised if the cluster is gone
-            self._cluster.shutdown(wait=False)
             self._client.close()
+        super().close()
+
+    def _run_attempt(self, attempt: TaskAttempt, given: Path, output: Path) -> int:
+        future = self._client.submit(attempt_on_worker, given.read_bytes(), pure=False)
+        while not attempt.is_canceled:
+            with contextlib.suppress(TimeoutError):
+                done: Finished = future.result(_POLL_S)
+                output.write_bytes(done.stdout)
+                attempt.doing = done.stderr.decode(errors="replace").rstrip().rpartition("\n")[2]
+                return done.code
+        future.cancel()
+        raise TimeoutError("it was canceled")
 
 
-def on_worker(job: Mapping[str, Any]) -> AttemptResult:
-    """Runs the job on this worker and returns its result; ends it if its future is canceled or the worker closes."""
+def attempt_on_worker(job: bytes) -> Finished:
+    """Runs the job on this worker; ends it if its future is canceled or the worker closes."""
     worker = import_module("distributed").get_worker()
     task = worker.state.tasks[worker.get_current_task()]
-
-    def should_end() -> bool:
-        return bool(task.state != "executing" or worker.status.name == "closing")
-
-    reads, writes = os.pipe()  # a pipe that closes if the worker dies
-    try:
-        given = json.dumps({**job, "ends_with_worker": True}).encode()
-        done = call_program(
-            [*RALPH, "attempt"], timeout_s=_LONGEST_S, stdin=given, inherited_fds=(reads,), should_end=should_end
-        )
-    finally:
-        os.close(reads)
-        os.close(writes)
-    printed = io.BytesIO(done.stdout)
-    result = _read_result(printed, done.code, done.stderr.decode(errors="replace").rstrip().rpartition("\n")[2])
-    return replace(result, transcript=printed.read().decode(errors="surrogateescape"))
-
-
-def _read_result(printed: IO[bytes], code: int, message: str) -> AttemptResult:
-    """Reads the result that an attempt printed; leaves `printed` at the transcript, which comes next.
-
-    If the attempt could not begin, the result also has its last `message`.
-    """
-    for line in printed:
-        with contextlib.suppress(ValueError):
-            result = AttemptResult(**json.loads(line[line.index(b'{"why": ') :]))  # a runner may greet first
-            return replace(result, why=f"{result.why}: {message}") if result.why and message else result
-    return AttemptResult(why=f"its attempt exited with {code}: {message}")
+    return call_program(
+        [*RALPH, "attempt"],
+        timeout_s=_LONGEST_S,
+        stdin=job,
+        should_end=lambda: bool(task.state != "executing" or worker.status.name == "closing"),
+    )

@@ -1,96 +1,150 @@
 """The merge queue: what passed waits, in the order of finishing, until it is checked on top of all before it."""
 
-from collections.abc import Callable
-from concurrent.futures import Future
-from dataclasses import dataclass
+import os
+from base64 import b64decode
+from collections.abc import Iterable, Iterator
+from functools import cache
+from zlib import crc32
 
+from ralph.git.repository import Repository
 from ralph.parallel.attempt import AttemptResult
-from ralph.parallel.target_branch import TargetBranch
-from ralph.parallel.task_attempt import TaskAttempt, result_of_future
+from ralph.parallel.task_attempt import TaskAttempt
+from ralph.plan.tasks import Task
 from ralph.words import join_names
 
-_CHECKS = 3
-"""How often a check that fails to begin is tried: a registry that the setup needs may be down."""
-
-
-@dataclass(kw_only=True, eq=False)
-class QueuedTask:
-    """A task whose commit passed and waits to be merged."""
-
-    attempt: TaskAttempt
-    commit: str
-    """The commit as its attempt made it."""
-    base: str = ""
-    """The commit on top of which it was last checked; empty if no check counts."""
-    tip: str = ""
-    """Where the branch was when it was found to have the same files as `base`; it moves from there, or not at all."""
-    checked: AttemptResult = AttemptResult()  # noqa: RUF009 - nobody writes into it
-    """The result of the last check; at first that of its attempt."""
-    check: Future[AttemptResult] | None = None
-    """The running check, if any."""
-    checks_on: str = ""
-    """The commit on top of which that check runs, or the last one ran."""
-    checks: int = 0
-    """How often a check on top of `checks_on` was begun."""
+_PATIENT = ("-c", "core.filesRefLockTimeout=10000", "-c", "maintenance.auto=false")
+"""Has git wait up to 10,000 ms for a branch that another git has locked, and leave nothing running."""
+_PLAIN_MERGE = ("--ff-only", "--no-overwrite-ignore", "--no-autostash", "--no-verify-signatures")
+"""Overrides the user's settings: uncommitted changes stay as they are, and the gates have judged the commit."""
 
 
 class MergeQueue:
-    """The tasks that passed, in the order of finishing; the first `width` are checked at the same time.
+    """The branch that a run began on, the only one that parallel work moves, and the attempts that wait to be merged.
 
-    Each is checked on top of the branch and everything queued before it. If one fails, or somebody else moves the
-    branch, those behind it are checked again.
+    The first `width` of them are checked at the same time, each on top of the branch and everything queued before it.
+    If one fails, or somebody else moves the branch, those behind it are checked again. In the user's repository a ref
+    keeps the commit of each, so that it survives the run; `name` tells the refs of this plan from others.
     """
 
-    def __init__(
-        self,
-        branch: TargetBranch,
-        width: int,
-        begin_check: Callable[[QueuedTask, str], Future[AttemptResult]],
-        cancel: Callable[[str], None],
-    ) -> None:
-        self._branch, self._width = branch, width
-        self._begin_check, self._cancel = begin_check, cancel
-        self.entries: list[QueuedTask] = []
+    def __init__(self, repository: Repository, name: str, width: int) -> None:
+        self.repository, self._width = repository, width
+        self._refs = f"refs/ralph/queue/{crc32(os.fsencode(name)):08x}/"
+        self._branch, _ = repository.read_head()
+        """The branch, such as `refs/heads/main`; empty if HEAD is on none."""
+        self.entries: list[TaskAttempt] = []
+        """In the order of finishing."""
 
-    @property
-    def running_checks(self) -> dict[Future[AttemptResult], QueuedTask]:
-        """The queue entries with a running check, by check."""
-        return {entry.check: entry for entry in self.entries if entry.check}
+    def tip(self) -> str:
+        """The branch's latest commit, from which new attempts begin; empty if the branch is gone."""
+        return self.repository.read_branch(self._branch)
 
-    def begin_checks(self) -> None:
-        """Begins the checks that are due, and cancels those whose base has changed meanwhile."""
-        base = self._branch.tip()
+    def add(self, attempt: TaskAttempt, commit: str) -> None:
+        """Queues an attempt whose commit passed on top of its base."""
+        attempt.commit, attempt.result = commit, AttemptResult(passed=True, commit=commit)
+        self.entries.append(attempt)
+
+    def set_aside(self, attempt: TaskAttempt) -> str:
+        """Takes the attempt out of the queue. Returns the ref that keeps its commit from now on, if it has one."""
+        attempt.is_canceled = True
+        self.remove(attempt.task)
+        return self.repository.keep_commit(attempt.commit) if attempt.commit else ""
+
+    def remove(self, task: Task) -> None:
+        """Forgets what waits for this task, if anything does."""
+        self.entries = [entry for entry in self.entries if entry.task.id != task.id]
+        self.repository.output_of("update-ref", "-d", self._ref_of(task))
+
+    def due_checks(self) -> Iterator[TaskAttempt]:
+        """Yields each attempt whose commit has to be checked now, on top of its base.
+
+        Cancels the checks whose base has changed meanwhile.
+        """
+        base = self.tip()
         for entry in self.entries[: self._width]:
             if not base:
                 return
-            on_top, conflicts = self._branch.apply_on_top(base, entry.commit)
-            if entry.check:
-                if not self._branch.is_same_tree(entry.checks_on, base):
-                    self._cancel(entry.attempt.task.id)
-            elif not self._branch.is_same_tree(entry.base, base):
-                if not conflicts:
-                    entry.checks = entry.checks + 1 if entry.checks_on == base else 1
-                    entry.checks_on = base
-                    entry.check = self._begin_check(entry, base)
-                elif entry is self.entries[0]:  # else an entry before it may be the one that conflicts, and fail
-                    entry.base, entry.checked = base, AttemptResult(why=f"conflicts in {join_names(conflicts, 5)}")
+            on_top, conflicts = self._apply_on_top(base, entry.commit)
+            is_checked = self._tree_of(entry.base) == self._tree_of(base)
+            if entry.work:
+                entry.is_canceled |= not is_checked
+            elif not is_checked and not conflicts:
+                entry.base = base
+                yield entry
+            elif not is_checked and entry is self.entries[0]:  # else one before it may conflict with it, and fail
+                entry.base, entry.conflict = base, f"conflicts in {join_names(conflicts)}"
+                entry.result = AttemptResult()
             base = on_top
 
-    def end_check(self, check: Future[AttemptResult]) -> None:
-        """Records the result of a check that ended, unless it failed to begin and may be tried again."""
-        entry = self.running_checks[check]
-        entry.check = None
-        result = result_of_future(check)
-        if result.records or entry.checks >= _CHECKS:
-            entry.base, entry.checked = entry.checks_on, result
+    def judged_head(self) -> TaskAttempt | None:
+        """Returns the first entry once it is checked on top of the branch as it is now, or if the branch is gone.
 
-    def judged_head(self) -> QueuedTask | None:
-        """Returns the first entry once it is checked on top of the branch as it is now, or if the branch is gone."""
-        head = next(iter(self.entries), None)
-        if not head or head.check:
+        Its base is the branch's tip then: it moves from there, or not at all.
+        """
+        head, tip = next(iter(self.entries), None), self.tip()
+        if not head or head.work or (tip and self._tree_of(head.base) != self._tree_of(tip)):
             return None
-        tip = self._branch.tip()
-        if tip and not self._branch.is_same_tree(head.base, tip):
-            return None
-        head.tip = tip
+        head.base = tip
         return head
+
+    def fetch_commit(self, attempt: TaskAttempt) -> None:
+        """Takes over the commit that the attempt's work has just made, if it made one."""
+        if attempt.result.bundle:
+            self.repository.run("bundle", "unbundle", "/dev/stdin", stdin=b64decode(attempt.result.bundle))
+            self._keep_commit(attempt, attempt.result.commit)
+
+    def _keep_commit(self, attempt: TaskAttempt, commit: str) -> None:
+        self.repository.run("update-ref", self._ref_of(attempt.task), commit)
+        attempt.commit = commit
+
+    def merge(self, attempt: TaskAttempt) -> str:
+        """Moves the branch from the attempt's base to its commit. Returns what is in the way if it could not."""
+        repository, short = self.repository, self._branch.removeprefix("refs/heads/")
+        self._put_on_base(attempt)
+        if repository.read_head()[0] == self._branch:
+            failed = repository.failure_of(*_PATIENT, "merge", *_PLAIN_MERGE, "--quiet", attempt.commit)
+            names = join_names([line.strip() for line in failed.splitlines() if line.startswith("\t")])
+            failed = f"your changes to {names} are" if names else failed and f"what git says is: {failed}"
+        elif not self.tip():
+            failed = f"the branch {short} is gone, which is"
+        elif f"branch {self._branch}" in repository.output_of("worktree", "list", "--porcelain").splitlines():
+            failed = f"{short} is checked out in another working tree, which is"
+        else:
+            failed = repository.failure_of(*_PATIENT, "update-ref", self._branch, attempt.commit, attempt.base)
+        return "" if self.tip() == attempt.commit else failed or f"{short} was moved, which is"
+
+    def _put_on_base(self, attempt: TaskAttempt) -> None:
+        """Makes the attempt's commit again if its base only has the same files as its parent; signs it if it was."""
+        tree, base = f"{attempt.commit}^{{tree}}", attempt.base
+        head, _, message = self.repository.run("cat-file", "commit", attempt.commit).partition(b"\n\n")
+        if base and f"parent {base}\n".encode() not in head:
+            signs = ["-S"] * (b"\ngpgsig" in head)
+            made = self.repository.run("commit-tree", *signs, "-p", base, tree, stdin=message)
+            self._keep_commit(attempt, made.decode().strip())
+
+    def queued_commit(self, task: Task) -> str:
+        """The commit that passed for this task and waits to be merged; empty if there is none for its present text."""
+        return self.repository.read_branch(self._ref_of(task))
+
+    def merged_tasks(self, listed: Iterable[Task]) -> list[Task]:
+        """Those of these tasks whose queued commit is on the branch: the run that merged it was killed."""
+        merged = self.repository.output_of(
+            "for-each-ref", "--format=%(refname)", f"--merged={self._branch}", self._refs
+        )
+        return [task for task in listed if self._ref_of(task) in merged.split()]
+
+    @cache  # noqa: B019 - a run has one queue
+    def _apply_on_top(self, base: str, commit: str) -> tuple[str, list[str]]:
+        """Returns a commit with this commit's changes on top of the base, or the files in which they conflict.
+
+        Neither if git is too old to determine that without a working tree.
+        """
+        tree, names = self.repository.merge_trees(base, commit)
+        return self.repository.output_of("commit-tree", tree, "-p", base, "-m", "ralph"), names
+
+    @cache  # noqa: B019 - same
+    def _tree_of(self, commit: str) -> str:
+        return self.repository.output_of("rev-parse", "--verify", "--quiet", f"{commit}^{{tree}}")
+
+    def _ref_of(self, task: Task) -> str:
+        words = "\0".join([task.id, task.text, *task.note_values("verify")])
+        return f"{self._refs}{crc32(words.encode(errors='surrogateescape')):08x}"

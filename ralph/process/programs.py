@@ -2,6 +2,7 @@
 
 import os
 import re
+import runpy
 import signal
 import sys
 import tempfile
@@ -57,14 +58,12 @@ def call_program(  # noqa: PLR0913 - each applies to any program
     env: Mapping[str, str] = os.environ,
     cwd: str | Path = "",
     stdin: bytes = b"",
-    inherited_fds: Sequence[int] = (),
     should_end: Callable[[], bool] = lambda: False,
 ) -> Finished:
     """Runs a program of ralph's own (git, a notify script); kills its group at the timeout, or if it `should_end`.
 
-    The program inherits these descriptors as 3 and up. Safe from any thread. No supervisor ends the program, and what
-    it leaves in the background is not waited for. After the user has asked twice to stop, starts nothing. Raises
-    OSError if the program cannot be started.
+    Safe from any thread. No supervisor ends the program, and what it leaves in the background is not waited for. After
+    the user has asked twice to stop, starts nothing. Raises OSError if the program cannot be started.
     """
     if signals.is_impatient():
         return Finished(-signal.SIGKILL, b"", b"")
@@ -72,7 +71,7 @@ def call_program(  # noqa: PLR0913 - each applies to any program
         given.write(stdin)
         given.seek(0)
         with _starting:
-            pid = spawn(argv, env, [given.fileno(), out.fileno(), err.fileno(), *inherited_fds], cwd)
+            pid = spawn(argv, env, [given.fileno(), out.fileno(), err.fileno()], cwd)
             _running.add(pid)
         code = None
         try:
@@ -124,23 +123,54 @@ def run_in_front(argv: Sequence[str], *, env: Mapping[str, str] = os.environ, cw
 
 def call_in_front(work: Callable[[], None], should_end: Callable[[], bool]) -> int:
     """Like `run_in_front`, but calls a function in a fork, and ends it if it `should_end`. Allows no other threads."""
+    return _wait_in_front(_call_in_fork(work), should_end)
+
+
+def _call_in_fork(work: Callable[[], object]) -> int:
+    """Calls a function in a fork, and returns its pid."""
     sys.stdout.flush()
-    pid = os.fork()
-    if not pid:
-        code = 1
-        try:
-            signals.install_handlers()
-            work()
-        except SystemExit as ended:
-            code = int(ended.code or 0)
-        except BaseException:  # noqa: BLE001 - nobody else would tell
-            sys.excepthook(*sys.exc_info())
-        finally:
-            with suppress(OSError):
-                sys.stdout.flush()
-                sys.stderr.flush()
-            os._exit(code)
-    return _wait_in_front(pid, should_end)
+    if pid := os.fork():
+        return pid
+    code = 1
+    try:
+        signals.install_handlers()
+        work()
+    except SystemExit as ended:
+        code = int(ended.code or 0)
+    except BaseException:  # noqa: BLE001 - nobody else would tell
+        sys.excepthook(*sys.exc_info())
+    finally:
+        with suppress(OSError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+
+
+def close_files_but(kept: set[int]) -> None:
+    """Closes all open files but those with these descriptors."""
+    for fd in set(map(int, os.listdir("/dev/fd"))) - kept:  # noqa: PTH208 - numbers are wanted
+        with suppress(OSError):  # the descriptor that listed them
+            os.close(fd)
+
+
+def fork_python(argv: Sequence[str], env: Mapping[str, str], files: Sequence[int]) -> int:
+    """Like `spawn` for `python -P -m MODULE ...`, in a fork: what is loaded here need not be loaded again.
+
+    Allows no other threads. The environment in /proc stays that of this process.
+    """
+
+    def run_module() -> None:
+        os.setsid()
+        for number, fd in enumerate(files):
+            os.dup2(fd, number)
+        close_files_but({0, 1, 2})
+        signals.install_handlers()  # again: they had a file open
+        os.environ.clear()
+        os.environ |= env
+        sys.stdin, sys.argv = open(0), [*argv[3:]]  # noqa: SIM115 - what this process has read is its own
+        runpy.run_module(argv[3], run_name="__main__")
+
+    return _call_in_fork(run_module)
 
 
 def _wait_in_front(pid: int, should_end: Callable[[], bool]) -> int:

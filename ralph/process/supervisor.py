@@ -13,15 +13,24 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import IO, NamedTuple
 
 from ralph.errors import RalphError
 from ralph.files import os_errors_as_ralph_errors
 from ralph.process import signals
-from ralph.process.programs import LINUX, Patience, ProcessTree, end_marked_processes, spawn
+from ralph.process.programs import (
+    LINUX,
+    Patience,
+    ProcessTree,
+    close_files_but,
+    end_marked_processes,
+    fork_python,
+    spawn,
+)
 
 _POLL_S = 3600.0 if LINUX else 2.0  # elsewhere it does not inherit orphans, and must see them in time
 _GONE = (EOFError, pickle.UnpicklingError)  # the latter if the other end died in the middle of a message
@@ -42,6 +51,8 @@ class Command(NamedTuple):
     env: Mapping[str, str]
     output: Path
     prompt: Path = Path(os.devnull)
+    loads: Sequence[str] = ()
+    """If it is a module of this Python, the modules that it needs: loaded once, they serve all that are started."""
 
     @property
     def errors(self) -> Path:
@@ -142,9 +153,7 @@ def _send(writes: int, message: object) -> None:
 def _daemonize(kept: set[int]) -> None:
     """Leaves ralph's session, so that no signal to its terminal or group arrives, and closes all files but these."""
     os.setsid()
-    for fd in set(map(int, os.listdir("/dev/fd"))) - kept:  # noqa: PTH208 - numbers are wanted
-        with suppress(OSError):  # the descriptor that listed them
-            os.close(fd)
+    close_files_but(kept)
     for _ in range(3):
         os.open(os.devnull, os.O_RDWR)  # 0, 1 and 2 again: nothing else may get these numbers
     signals.install_handlers()
@@ -165,7 +174,8 @@ def _run_job(job: Command, link: IO[bytes], patience: Patience) -> Ended:
     tree = _Descendants(lambda _, parent: parent == os.getpid())
     try:
         with job.prompt.open("rb") as given, job.output.open("ab") as out, job.errors.open("ab") as errors:
-            tree.pid = spawn(job.argv, job.env, [given.fileno(), out.fileno(), errors.fileno()])
+            start = fork_python if [*map(import_module, job.loads)] else spawn
+            tree.pid = start(job.argv, job.env, [given.fileno(), out.fileno(), errors.fileno()])
     except OSError as error:
         return Ended(tree.code, str(error.strerror))
     while tree.reap_children() and tree.is_running and not signals.wait(_POLL_S, link):

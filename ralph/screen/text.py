@@ -79,7 +79,7 @@ def is_attended() -> bool:
 
 
 def terminal_width(fd: int = 1) -> int | None:
-    """The current number of columns of the terminal on stdout, or on another descriptor; None if it is no terminal."""
+    """The number of columns of the terminal on stdout, or on another descriptor; None if it is not a terminal."""
     with contextlib.suppress(OSError):
         return os.get_terminal_size(fd).columns or 80
     return None

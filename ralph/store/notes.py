@@ -118,15 +118,6 @@ class UncommittedFiles(Note):
 
 
 @dataclass
-class MergedTask(Note):
-    """A commit is being merged for a task that is not ticked yet."""
-
-    file_name: ClassVar = "merging"
-    task: str
-    commit: str
-
-
-@dataclass
 class GitSettings(Note):
     """The contents of git's configuration files, by path: when the iteration began, and when all that ran had ended."""
 

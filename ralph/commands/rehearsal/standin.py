@@ -103,7 +103,7 @@ def _print_step(**block: object) -> None:
     """Prints what the agent says or does next, at reading speed if somebody watches."""
     if files.is_file(sys.argv[4]):
         time.sleep(_PAUSE_S)
-    print(json.dumps({"type": "assistant", "message": {"content": [block]}}), flush=True)
+    print(json.dumps({"type": "assistant", "message": {"content": [{"id": "1", **block}]}}), flush=True)
 
 
 if __name__ == "__main__":

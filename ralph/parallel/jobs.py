@@ -1,0 +1,171 @@
+"""Makes the jobs of attempts and checks: a job carries all that governs its work, wherever that is done."""
+
+import os
+import re
+import shlex
+import shutil
+from dataclasses import replace
+
+from ralph import files
+from ralph.errors import RalphError
+from ralph.git.changes import IN_NO_OTHER
+from ralph.git.repository import Repository
+from ralph.parallel.attempt import BUNDLE, TaskJob, pack_bundle
+from ralph.parallel.task_attempt import TaskAttempt
+from ralph.plan import prompt
+from ralph.plan.tasks import Task
+from ralph.run.context import Run
+from ralph.run.notices import HANDOVER, last_handover
+from ralph.settings.table import AGENT_OF, BY_VARIABLE, Source
+from ralph.words import join_names
+
+_BASE = "refs/ralph/base"
+"""The ref of the commit from which work elsewhere begins: a bundle needs a name."""
+_MOST = 20
+"""Attempts at the same time on one machine."""
+_PLACE_KEYS = re.compile(
+    r"(?:remote|branch|submodule|extensions|include|includeif|clone|protocol|credential|maintenance|gc)\."
+    r"|core\.(?:bare|worktree|hookspath|repositoryformatversion|fsmonitor|sharedrepository)\n|safe\."
+)
+"""Matches git's settings that say where a repository lies, what it is connected to, or who may log in."""
+_PASSED_ON = BY_VARIABLE.keys() - {"RALPH_HISTORY", "RALPH_HEARTBEAT_URL"}
+"""The settings that an attempt gets as its coordinator has them."""
+_AGENT = "claude"
+"""The program that replaces the agent then; so named that no setting of claude's is refused."""
+_APPLIES = r"""#!/bin/sh
+signal=$(grep -o '<task-done [^<>]*>[^<>]*</task-done>' | tail -n 1)
+git -c core.hooksPath=/dev/null cherry-pick --no-commit COMMIT >&2 || { git reset --hard --quiet; exit 1; }
+words=$(git show -s --format=%B COMMIT | grep -Ev '^Ralph-(Task|Role): ')
+printf '%s\n\n%s\n' "${words#*TASK: }" "$signal"
+"""
+"""Replaces the agent: its result passes the same gates as any work, and the project's hooks run at the commit."""
+
+
+class JobMaker:
+    """Makes jobs for clones of this repository."""
+
+    def __init__(self, run: Run, repository: Repository) -> None:
+        self._run, self._repository = run, repository
+        self._is_elsewhere = bool(run.settings.runner or run.settings.executor)
+        tree, hooks = repository.root, repository.hooks
+        are_in_tree = hooks.is_relative_to(tree) and not hooks.is_relative_to(repository.common)
+        self._hooks_place = os.path.relpath(hooks, tree) if are_in_tree else ".git/hooks"
+        """Where a clone has the hooks, from its top."""
+
+    def check_clones_can_work(self) -> None:
+        """Raises RalphError if work in clones is not possible; warns about what the clones would lack."""
+        start, settings, repository = self._run.start, self._run.settings, self._repository
+        tree, complain = repository.root, self._run.console.complain
+        if settings.jobs > _MOST and not self._is_elsewhere:
+            raise RalphError(f"{settings.given['jobs'].where}: at most {_MOST} on one machine", fix="see --executor")
+        if not repository.read_branch(repository.read_head()[0]):
+            what = f"--jobs needs a branch that has a commit, and HEAD of {tree} is on none"
+            raise RalphError(what, fix="git switch, or git commit")
+        if settings.runner and not shutil.which(settings.runner[0]):
+            raise RalphError(f"{settings.given['runner'].where}: there is no {settings.runner[0]}", fix="see --runner")
+        if (tree / ".gitmodules").exists():
+            raise RalphError("--jobs works in clones, which lack the submodules", fix="leave --jobs out")
+        if not settings.auto_commit:
+            what = f"--jobs brings work together by commits, and {settings.given['auto_commit'].where} forbids them"
+            raise RalphError(what, fix="leave one out")
+        own = [os.path.relpath(path.resolve(), tree) for path in (*start.own_files, start.plan)]
+        entries = repository.list_names("status", "--porcelain", "-z", "--no-renames", IN_NO_OTHER)
+        mine = {entry[3:]: entry[:2] for entry in entries if entry[3:] not in own}
+        changed = [name for name, status in mine.items() if status != "??"]
+        if changed and not settings.allow_dirty:
+            what = f"your changes to {join_names(changed)} may be in the way of finished tasks"
+            raise RalphError(what, fix="commit or stash them, or continue with --allow-dirty")
+        if mine:
+            complain(f"the clones lack what you have not committed: {join_names([*mine])}")
+        earlier = f"ralph/{start.name}"
+        if repository.output_of("branch", "--list", "--no-merged", "HEAD", earlier):
+            complain(f"{earlier} has work of an earlier run: git merge {earlier}")
+
+    def make_job(self, attempt: TaskAttempt) -> TaskJob:
+        """Returns the job to try the attempt's task, beginning from its base."""
+        run, settings, tree = self._run, self._run.settings, self._repository.root
+        own_files, bundle = {"PROGRESS.md": (0o600, attempt.given.decode(errors="surrogateescape"))}, ""
+        for name, text in prompt.user_templates(settings.prompts).items():
+            own_files[f"prompts/{name}"] = 0o600, text
+        if self._is_elsewhere:  # then it needs everything that its work can be based on
+            self._repository.run("update-ref", _BASE, attempt.base)
+            bundle = pack_bundle(self._repository, "HEAD", "--branches", "--glob=refs/ralph/queue", _BASE)
+        return TaskJob(
+            name=f"{run.state.folder.name}/{attempt.task.id}",
+            commit=attempt.base,
+            source=BUNDLE if self._is_elsewhere else str(tree),
+            bundle=bundle,
+            here=os.path.relpath(run.top, tree),
+            files=own_files | self._files_for_clone(),
+            config=self._git_settings(),
+            env=self._environment(attempt.task),
+            words=self._arguments(attempt),
+            setup=settings.setup or "",
+            keep=settings.keep_clones,
+            is_on_cluster=bool(settings.executor),
+        )
+
+    def make_check(self, attempt: TaskAttempt) -> TaskJob:
+        """Returns the job to check the attempt's commit on top of its base, applied in place of an agent's work."""
+        job, script = self.make_job(attempt), _APPLIES.replace("COMMIT", attempt.commit)
+        files = {**job.files, _AGENT: (0o700, script.replace("TASK", attempt.task.id))}
+        env = {**job.env, "RALPH_EVIDENCE": "off", "RALPH_AGENT_BUILD": f"{os.path.relpath('.', job.here)}/../{_AGENT}"}
+        if self._run.settings.roles:
+            env["RALPH_ROLES"] = "build"  # the other roles have already run
+        name = f"{job.name}+before-landing"  # which the id of no task can end with
+        return replace(job, name=name, files=files, env=env)
+
+    def _files_for_clone(self) -> dict[str, tuple[int, str]]:
+        """Mode and text of the files that a clone needs and no commit contains, by path."""
+        run, repository, tree = self._run, self._repository, self._repository.root
+        places = {f".git/{name}": repository.common / name for name in ("info/exclude", "info/attributes", "shallow")}
+        places |= {
+            f"{self._hooks_place}/{path.relative_to(repository.hooks)}": path for path in repository.hooks.rglob("*")
+        }
+        own = (run.start.plan, run.top / ".ralph.env")
+        places |= {os.path.relpath(path, tree): path for path in own if path.is_relative_to(tree)}
+        places = {name: path for name, path in places.items() if path.is_file() and path.suffix != ".sample"}
+        places |= {name: tree / name for name in run.settings.setup_copy}
+        found = {}
+        for name, path in places.items():
+            with files.os_errors_as_ralph_errors(path, "brought to a clone"):
+                text = path.read_bytes().decode(errors="surrogateescape")
+                found[f"brought/{name}"] = path.stat().st_mode & 0o777, text
+        return found
+
+    def _git_settings(self) -> list[str]:
+        """The git settings for a clone: on this machine the repository's, elsewhere the user's as well."""
+        scope = [] if self._is_elsewhere else ["--local"]
+        found = self._repository.list_names("config", "-z", "--list", *scope)
+        kept = [entry.replace("\n", "=", 1) for entry in found if not _PLACE_KEYS.match(entry)]
+        queued = "remote.origin.fetch=+refs/ralph/queue/*:refs/ralph/queue/*"  # the commits that checks are about
+        return [*kept, queued, f"core.hookspath={self._hooks_place}"]
+
+    def _environment(self, task: Task) -> dict[str, str]:
+        """The settings given here, as an attempt's environment; its plan, `.ralph.env` and templates hold the rest."""
+        run = self._run
+        env = {HANDOVER: last_handover(run.state, task.id), "RALPH_ATTEMPT": task.id}  # so that it sends no notices
+        for one in run.start.given:  # the strongest first
+            name, text = one.variable, one.text.strip()
+            is_passed_on = name in _PASSED_ON or name.startswith(AGENT_OF)
+            if text and is_passed_on and one.source not in (Source.PLAN, Source.PROJECT_FILE, Source.TEMPLATE):
+                if name.startswith("RALPH_AGENT") and not self._is_elsewhere and re.match(r"[^/\s,]+/", text):
+                    text = f"{shlex.quote(str(run.top))}/{text}"  # a program that a clone may lack
+                env.setdefault(name, text)
+        if run.settings.history and not self._is_elsewhere:
+            env["RALPH_HISTORY"] = str(run.settings.history.resolve())
+        return env
+
+    def _arguments(self, attempt: TaskAttempt) -> list[str]:
+        """The arguments for the ralph of an attempt: one attempt at this task, within what is left of the limits."""
+        run, task, share_usd = self._run, attempt.task, attempt.share_usd
+        plan, most_s = run.start.plan, run.settings.max_time
+        is_here = plan.is_relative_to(self._repository.root)
+        words = [f"./{os.path.relpath(plan, run.top)}" if is_here else str(plan)]  # so that any name works
+        one_try = f"build --strict --jobs 1 --task {task.id} --max-tries {task.tries + 1} --max-failures 1"
+        words += [*one_try.split(), "--delay", "0", "--no-wait"]
+        if share_usd is not None:
+            words += ["--max-cost", f"{share_usd:.4f}"]
+        if most_s is not None:
+            words += ["--max-time", f"{max(1.0, most_s - run.elapsed_s()):.3f}s"]
+        return [*words, "--", *run.start.asked.agent_arguments]
