@@ -287,6 +287,6 @@ _VERBS = [
 
 
 _show_version = click.version_option(__version__, "-V", "-v", "--version", message="ralph %(version)s")
-_WAYS = {"help_option_names": ["-h", "--help"], "max_content_width": 110, "ignore_unknown_options": True}
-ralph = _show_version(_PlanOrVerb("ralph", commands=_VERBS, params=[_FOLDER], context_settings=_WAYS))
+_CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 110, "ignore_unknown_options": True}
+ralph = _show_version(_PlanOrVerb("ralph", commands=_VERBS, params=[_FOLDER], context_settings=_CONTEXT_SETTINGS))
 """The root of all commands."""

@@ -21,7 +21,7 @@ from ralph.notify import http
 from ralph.process.programs import call_program
 from ralph.words import one_line, shorten, without_control_codes
 
-Names = Sequence[str]
+Strings = Sequence[str]
 Values = Mapping[str, str]
 """What RALPH_ settings, or the variables of a template, are set to."""
 _DELIVERY_S = 15.0
@@ -81,26 +81,26 @@ class Channel(NamedTuple):
     path: Path
     name: str
     title: str = ""
-    needs: Names = ()
-    optional: Names = ()
-    secret: Names = ()
+    needs: Strings = ()
+    optional: Strings = ()
+    secret: Strings = ()
     help: Mapping[str, str] = {}
     defaults: Mapping[str, str] = {}
     request: Mapping[str, Any] = {}
     """The arguments for `ralph.notify.http.send_request`; strings in it are templates."""
-    command: Names = ()
+    command: Strings = ()
     """A program and its arguments, which are templates too."""
     checked: bool = False
     """Whether the command's exit code says if the notice got through."""
-    events: Names = tuple(EVENTS)
+    events: Strings = tuple(EVENTS)
     """The events that the channel gets."""
 
     @property
-    def setting_names(self) -> Names:
+    def setting_names(self) -> Strings:
         """The names of its settings in the order of the file, the required ones first."""
         return [*self.needs, *self.optional]
 
-    def missing(self, values: Values) -> Names:
+    def missing(self, values: Values) -> Strings:
         """Returns the required settings that have no value."""
         return [name for name in self.needs if not values.get(name)]
 
@@ -194,7 +194,7 @@ class Outbox:
         """The queue of each channel; its first notice is being sent."""
 
     @property
-    def names(self) -> Names:
+    def names(self) -> Strings:
         """The names of the channels that get a notice when a run is done."""
         return [channel.name for channel, _ in self._waiting if "done" in channel.events]
 

@@ -137,11 +137,11 @@ def _rehearse_plan(asked: Invocation, folder: Path, *, is_sample: bool) -> tuple
     if is_sample:
         run_there("cat sample.md")
     now = progress.parse(files.read_or_empty(found.progress_path))
-    goal = asked.mode or found.mode
+    last_mode = asked.mode or found.mode
     is_planned = found.imported or now.tasks or now.done or found.settings.once
     quiet = () if asked.verbose else ("--quiet",)
     happened, wrong = list[str](), list[str]()
-    for mode in [goal] if is_planned else ["plan", goal]:
+    for mode in [last_mode] if is_planned else ["plan", last_mode]:
         command = shlex.join(["ralph", asked.plan, mode])
         code = run_there(command, [*_PYTHON, "ralph", plan, mode, *quiet])
         happened.append(f"`{command}`: exit code {code}")
@@ -169,13 +169,13 @@ def _make_copy(found: PreparedStart, original: Path, folder: Path) -> tuple[str,
     """
     top = folder / "tree" / original.name  # the same name as the original, since notices show it
     _copy_tree(original, top, folder)
-    in_copy = partial(re.sub, re.escape(str(original)) + r"(?![\w.-])", lambda _: str(top))
-    plan, settings = in_copy(found.asked.plan), found.settings
-    here, file = (Path(in_copy(os.path.realpath(path))) for path in (".", found.progress_path))
+    with_copied_paths = partial(re.sub, re.escape(str(original)) + r"(?![\w.-])", lambda _: str(top))
+    plan, settings = with_copied_paths(found.asked.plan), found.settings
+    here, file = (Path(with_copied_paths(os.path.realpath(path))) for path in (".", found.progress_path))
     if not file.is_relative_to(top):
         file = folder / file.name
     if text := files.read_or_empty(found.progress_path):  # the plan that it names is that of the copy
-        files.replace_file(file, os.fsencode(in_copy(os.fsdecode(text))))
+        files.replace_file(file, os.fsencode(with_copied_paths(os.fsdecode(text))))
     work = "commit" if settings.auto_commit and (top / ".git").exists() else "keep"
     if settings.once and found.asked.mode != "all":
         work = ""
@@ -183,7 +183,9 @@ def _make_copy(found: PreparedStart, original: Path, folder: Path) -> tuple[str,
     agent = folder / "claude"  # with the name of claude, which takes every setting
     agent.write_text(f"#!/bin/sh\nexec {shlex.join([*_PYTHON, 'ralph.commands.rehearsal.standin', *words])}\n")
     agent.chmod(0o700)
-    env = {name: in_copy(value) for name, value in os.environ.items() if name not in _ELSEWHERE} | _GIT_SETTINGS
+    env = {
+        name: with_copied_paths(value) for name, value in os.environ.items() if name not in _ELSEWHERE
+    } | _GIT_SETTINGS
     env |= {one.variable: one.text for one in found.asked.given}
     env |= {
         "XDG_STATE_HOME": str(folder / "state"),
@@ -192,7 +194,7 @@ def _make_copy(found: PreparedStart, original: Path, folder: Path) -> tuple[str,
         "RALPH_AGENT": shlex.quote(str(agent)),
         "RALPH_DELAY": "0",
         "RALPH_MAX_FAILURES": "1",  # it would not do better the second time
-        "RALPH_VERIFY": in_copy(settings.verify or ""),
+        "RALPH_VERIFY": with_copied_paths(settings.verify or ""),
         "RALPH_WRAP": "env" * bool(settings.wrap),  # a sandbox does not know where the copy is
         "RALPH_ONLY": "**" * bool(settings.only),  # the fake agent does not know where it may write
     }
