@@ -21,10 +21,10 @@ from typing import Any
 import click
 
 from ralph import files
-from ralph.commands import run as start
 from ralph.commands.rehearsal import sample
+from ralph.commands.run import find_start
 from ralph.errors import RalphError
-from ralph.git import changes
+from ralph.git.changes import Changes, run_git
 from ralph.plan import progress
 from ralph.process import lock, signals
 from ralph.process.programs import run_in_front
@@ -79,7 +79,7 @@ def rehearse(asked: Invocation) -> int:
         raise KeyboardInterrupt
     nothing = "nothing" if is_sample else "nothing, and your files are as they were"
     for title, lines in (("WHAT HAPPENED", happened), ("WHAT WENT WRONG", wrong or [nothing])):
-        _say(title, heading=True)
+        _say(title, bold=True)
         _say("  " + "\n  ".join(lines) + "\n")
     if wrong:
         return 1
@@ -127,10 +127,9 @@ def _reading_pace(folder: Path) -> Iterator[None]:
 
 def _rehearse_plan(asked: Invocation, folder: Path, *, is_sample: bool) -> tuple[str, list[str], list[str]]:
     """Rehearses in a copy; returns the last command, and what happened and what went wrong, one line each."""
-    found, original = start.find_start(asked), lock.working_tree(Path.cwd())
-    if holder := lock.read_holder(original):
-        raise RalphError(f"another run works in {original}: {holder}", lock.LOCKED, fix="rehearse when it is over")
-    watched = changes.Changes(original, ())
+    found, original = find_start(asked), lock.working_tree(Path.cwd())
+    lock.acquire_lock(original)  # a run would change it meanwhile
+    watched = Changes(original, ())
     watched.begin()
     _say(_SAMPLE_INTRO if is_sample else _INTRO.format(top=original))
     plan, run_there = _make_copy(found, original, folder)
@@ -205,17 +204,17 @@ def _copy_tree(original: Path, top: Path, folder: Path) -> None:
     """Copies the current working tree, including ignored files, and its repository, which may lie elsewhere."""
     _copy_folder(original, top)
     git = top / ".git"
-    found = changes.run_git("rev-parse", "--path-format=absolute", "--git-common-dir", "--git-dir").stdout
+    found = run_git("rev-parse", "--path-format=absolute", "--git-common-dir", "--git-dir").stdout
     if git.is_file() and found:  # of a linked working tree, or of a submodule
         common, own = map(Path, os.fsdecode(found).splitlines())
         repository = folder / "repository"
         _copy_folder(common, repository)
         git.write_bytes(b"gitdir: " + os.fsencode(repository / own.relative_to(common)))
         git = repository
-    config = partial(changes.run_git, "config", "--file", str(git / "config"))
+    config = partial(run_git, "config", "--file", str(git / "config"))
     config("--unset-all", "core.worktree")  # it is the original
     for key in ("user.name", "user.email"):  # which may depend on the original's path
-        if who := changes.run_git("config", key).stdout:
+        if who := run_git("config", key).stdout:
             config(key, os.fsdecode(who).rstrip("\n"))
 
 
@@ -225,13 +224,13 @@ def _copy_folder(folder: Path, copy: Path) -> None:
         _say("not all could be copied; what needs the rest may fail here only")
 
 
-def _say(text: str, *, heading: bool = False) -> None:
-    click.secho(without_control_codes(text), bold=heading)
+def _say(text: str, *, bold: bool = False) -> None:
+    click.secho(without_control_codes(text), bold=bold)
 
 
 def _run_shown(shown: str, argv: Sequence[str] = (), **where: Any) -> int:
     """Prints a command and runs it, or `argv` in its place, in this terminal; returns its exit code."""
-    _say(f"$ {shown}", heading=True)
+    _say(f"$ {shown}", bold=True)
     code = run_in_front(argv or shown.split(), **where)
     _say("")
     return code
