@@ -27,7 +27,7 @@ Values = Mapping[str, str]
 _DELIVERY_S = 15.0
 """Seconds for one notice to one channel: a program gets all of them, each of two HTTP attempts 6 of them."""
 _ADDRESS = re.compile(r"https?://(?:[^\s/@'\"<>]*@)?([^\s/?#'\"<>]+)[^\s'\"<>]*")
-_FILTERS: Mapping[str, Callable[..., str]] = {
+_FILTERS = {
     "cut": shorten,
     # Slack and Telegram both want &, < and > escaped this way, and no others:
     # https://docs.slack.dev/messaging/formatting-message-text, https://core.telegram.org/bots/api#html-style
@@ -58,18 +58,19 @@ class Notice(NamedTuple):
     event: str
     """One of EVENTS, or `alive`: a sign of life."""
     title: str = "sign of life"
+    """In ralph's own words."""
     body: str = ""
 
     @property
     def variables(self) -> dict[str, str]:
         """The variables that channel templates can use for this notice."""
-        title, body = " ".join(without_control_codes(self.title).split()), without_control_codes(self.body)
+        body = without_control_codes(self.body)
         name, _, emoji = EVENTS.get(self.event, "").partition(" ")
         return {
             "event": self.event,
-            "title": title,
+            "title": self.title,
             "body": body,
-            "message": f"{title}\n{body}".rstrip(),
+            "message": f"{self.title}\n{body}",
             "emoji": emoji,
             "emoji_code": f":{name}:",
         }
@@ -162,7 +163,8 @@ def _deliver(channel: Channel, variables: Values, timeout_s: float) -> str:
         if 0 < status < 500 and status != 429:
             break
         time.sleep(pause_s)
-    return ": ".join(filter(None, [hide_addresses(request["url"]), f"HTTP {status}" * bool(status), text]))
+    answer = f"HTTP {status}: {text}".removesuffix(": ") if status else text
+    return f"{hide_addresses(request['url'])}: {answer}"
 
 
 def hide_addresses(text: str) -> str:
