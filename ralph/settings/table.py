@@ -60,7 +60,7 @@ def parse_matching(form: str, convert: Parser, allowed: str) -> Parser:
     """Returns a parser that converts texts that match `form`, and rejects all others."""
 
     def parse(text: str) -> Any:
-        if not re.fullmatch(form, text, re.ASCII | re.IGNORECASE):
+        if not re.fullmatch(f"(?ai:{form})", text):  # in any case, and \d for ASCII digits alone
             raise ValueError(f"write {allowed}")
         return convert(text)
 
