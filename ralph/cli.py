@@ -14,7 +14,7 @@ from ralph import __version__
 from ralph.errors import RalphError
 from ralph.process import signals
 from ralph.screen.text import is_attended
-from ralph.settings import options
+from ralph.settings.options import FILE, OF_A_RUN, Verb, parse_invocation
 from ralph.words import without_control_codes
 
 _HELP = """\
@@ -93,10 +93,10 @@ def _make_verb(name: str, where: str, meaning: str, *params: click.Parameter, **
 
     def call(**given: Any) -> Any:
         if "requirements" in given:
-            given = {"asked": options.parse_invocation(given, *click.get_current_context().obj)}
+            given = {"asked": parse_invocation(given, *click.get_current_context().obj)}
         return resolve_name(where)(**given)
 
-    return options.Verb(name, params=[*params, _FOLDER], help=meaning, callback=call, **more)
+    return Verb(name, params=[*params, _FOLDER], help=meaning, callback=call, **more)
 
 
 class _PlanOrVerb(click.Group):
@@ -138,10 +138,10 @@ def _option(meaning: str, *names: str, **more: Any) -> click.Option:
 
 
 _flag = partial(_option, is_flag=True)
-_file = partial(_option, metavar="FILE", type=options.FILE)
+_file = partial(_option, metavar="FILE", type=FILE)
 
 
-_PLAN = click.Argument(["word"], required=False, metavar="[PLAN]", type=options.FILE)
+_PLAN = click.Argument(["word"], required=False, metavar="[PLAN]", type=FILE)
 _FOLDER = _option(
     "change to DIR first, for cron",
     "-C",
@@ -162,7 +162,7 @@ _RUN = _make_verb(
     _flag("print everything: prompts, messages and tool calls", "--verbose"),
     _flag("print lines only, without the status line at the bottom", "--no-spinner"),
     _flag("print the command and the prompt, start nothing", "--dry-run"),
-    *options.OF_A_RUN,
+    *OF_A_RUN,
     epilog=_PLACES,
 )
 _VERBS = [
@@ -230,7 +230,7 @@ _VERBS = [
         all options of a run. Spends nothing and leaves the repository as it is. Exit code 0 or 1.
         """,
         _flag("print everything that the fake agent says and does", "--verbose"),
-        *options.OF_A_RUN,
+        *OF_A_RUN,
     ),
     _make_verb(
         "doctor",
@@ -241,7 +241,7 @@ _VERBS = [
         """,
         _flag("print every check, not only one per subject", "--verbose"),
         _JSON,
-        *options.OF_A_RUN,
+        *OF_A_RUN,
     ),
     _make_verb(
         "notify",
@@ -287,6 +287,6 @@ _VERBS = [
 
 
 _show_version = click.version_option(__version__, "-V", "-v", "--version", message="ralph %(version)s")
-_WAYS = {"help_option_names": ["-h", "--help"], "max_content_width": 110, "ignore_unknown_options": True}
-ralph = _show_version(_PlanOrVerb("ralph", commands=_VERBS, params=[_FOLDER], context_settings=_WAYS))
+_CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 110, "ignore_unknown_options": True}
+ralph = _show_version(_PlanOrVerb("ralph", commands=_VERBS, params=[_FOLDER], context_settings=_CONTEXT_SETTINGS))
 """The root of all commands."""

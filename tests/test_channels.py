@@ -16,7 +16,7 @@ from ralph.notify.channels import Channel, Notice, configured_channels, deliver_
 
 BUILT_IN = load_channels()
 STARTED = Notice("started", "Ralph Started", "Plan: feature\nMode: build")
-MARKUP = Notice("started", "a*b_c\n& <d> ", "```\n@everyone <b>&amp;`")
+MARKUP = Notice("started", "a*b_c & <d>", "```\n@everyone <b>&amp;`")
 SECRET = "/services/T00000000/B00000000/abcdefghijklmnopqrstuvwx"
 
 

@@ -21,13 +21,13 @@ from ralph.notify import http
 from ralph.process.programs import call_program
 from ralph.words import one_line, shorten, without_control_codes
 
-Names = Sequence[str]
+Strings = Sequence[str]
 Values = Mapping[str, str]
 """What RALPH_ settings, or the variables of a template, are set to."""
 _DELIVERY_S = 15.0
 """Seconds for one notice to one channel: a program gets all of them, each of two HTTP attempts 6 of them."""
 _ADDRESS = re.compile(r"https?://(?:[^\s/@'\"<>]*@)?([^\s/?#'\"<>]+)[^\s'\"<>]*")
-_FILTERS: Mapping[str, Callable[..., str]] = {
+_FILTERS = {
     "cut": shorten,
     # Slack and Telegram both want &, < and > escaped this way, and no others:
     # https://docs.slack.dev/messaging/formatting-message-text, https://core.telegram.org/bots/api#html-style
@@ -58,18 +58,19 @@ class Notice(NamedTuple):
     event: str
     """One of EVENTS, or `alive`: a sign of life."""
     title: str = "sign of life"
+    """In ralph's own words."""
     body: str = ""
 
     @property
     def variables(self) -> dict[str, str]:
         """The variables that channel templates can use for this notice."""
-        title, body = " ".join(without_control_codes(self.title).split()), without_control_codes(self.body)
+        body = without_control_codes(self.body)
         name, _, emoji = EVENTS.get(self.event, "").partition(" ")
         return {
             "event": self.event,
-            "title": title,
+            "title": self.title,
             "body": body,
-            "message": f"{title}\n{body}".rstrip(),
+            "message": f"{self.title}\n{body}",
             "emoji": emoji,
             "emoji_code": f":{name}:",
         }
@@ -81,26 +82,26 @@ class Channel(NamedTuple):
     path: Path
     name: str
     title: str = ""
-    needs: Names = ()
-    optional: Names = ()
-    secret: Names = ()
+    needs: Strings = ()
+    optional: Strings = ()
+    secret: Strings = ()
     help: Mapping[str, str] = {}
     defaults: Mapping[str, str] = {}
     request: Mapping[str, Any] = {}
     """The arguments for `ralph.notify.http.send_request`; strings in it are templates."""
-    command: Names = ()
+    command: Strings = ()
     """A program and its arguments, which are templates too."""
     checked: bool = False
     """Whether the command's exit code says if the notice got through."""
-    events: Names = tuple(EVENTS)
+    events: Strings = tuple(EVENTS)
     """The events that the channel gets."""
 
     @property
-    def setting_names(self) -> Names:
+    def setting_names(self) -> Strings:
         """The names of its settings in the order of the file, the required ones first."""
         return [*self.needs, *self.optional]
 
-    def missing(self, values: Values) -> Names:
+    def missing(self, values: Values) -> Strings:
         """Returns the required settings that have no value."""
         return [name for name in self.needs if not values.get(name)]
 
@@ -162,7 +163,8 @@ def _deliver(channel: Channel, variables: Values, timeout_s: float) -> str:
         if 0 < status < 500 and status != 429:
             break
         time.sleep(pause_s)
-    return ": ".join(filter(None, [hide_addresses(request["url"]), f"HTTP {status}" * bool(status), text]))
+    answer = f"HTTP {status}: {text}".removesuffix(": ") if status else text
+    return f"{hide_addresses(request['url'])}: {answer}"
 
 
 def hide_addresses(text: str) -> str:
@@ -194,7 +196,7 @@ class Outbox:
         """The queue of each channel; its first notice is being sent."""
 
     @property
-    def names(self) -> Names:
+    def names(self) -> Strings:
         """The names of the channels that get a notice when a run is done."""
         return [channel.name for channel, _ in self._waiting if "done" in channel.events]
 

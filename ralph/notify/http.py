@@ -38,6 +38,6 @@ def send_request(  # noqa: PLR0913 - what a request is made of
         return 0, f"no answer within {timeout_s:g} s"
     except Exception as error:  # noqa: BLE001 - requests lets through other errors that odd addresses and answers cause
         cause: BaseException = error  # requests and urllib3 wrap the system's message in one with the address
-        while inner := cause.__cause__ or cause.__context__:
+        while inner := cause.__context__:
             cause = inner
         return 0, getattr(cause, "strerror", None) or str(cause) or type(cause).__name__

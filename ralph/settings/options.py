@@ -81,34 +81,34 @@ OF_A_RUN = (
 """The parameters of a run: plan, mode and maximum number of iterations, and an option for each setting."""
 
 
-def parse_invocation(message: dict[str, Any], rest: Sequence[str], pace: "Pace | None") -> Invocation:
+def parse_invocation(chosen: dict[str, Any], rest: Sequence[str], pace: "Pace | None") -> Invocation:
     """Parses words and options; `rest` is for the agent. Raises RalphError if there are too many words."""
-    requirements = message.pop("requirements")
-    words = [word for word in (requirements, *message.pop("words")) if word]
+    requirements = chosen.pop("requirements")
+    words = [word for word in (requirements, *chosen.pop("words")) if word]
     if words[1:2] and words[1].isdecimal():
         words.insert(1, "")
     if words[3:]:
         raise RalphError(f"{words[3]} is a word too many", fix="write ralph PLAN MODE MAX_ITERATIONS, in this order")
     plan, mode, number = [*words, "", "", ""][:3]
     if number:
-        message["max_iterations"] = number
+        chosen["max_iterations"] = number
     given = list[GivenSetting]()
-    if requirements and message["strict"] is not False:  # as in ralph1
+    if requirements and chosen["strict"] is not False:  # as in ralph1
         implied = (("RALPH_STRICT", "true"), ("RALPH_ON_FAILURE", "restore"))
         given += [GivenSetting(*each, Source.PLAN, "--requirements") for each in implied]
     if mode == "all":
         given.append(GivenSetting("RALPH_VALIDATE_EVERY", "5", Source.TEMPLATE, "all"))
-    for one in message.pop("agent_for"):
+    for one in chosen.pop("agent_for"):
         of_mode, _, agent = one.partition("=")
         given.append(GivenSetting(agent_variable_name(of_mode), agent, Source.COMMAND_LINE, "--agent-for"))
-    message["only"] = map(shlex.quote, message["only"])  # here each pattern is a single word, blanks included
+    chosen["only"] = map(shlex.quote, chosen["only"])  # here each pattern is a single word, blanks included
     for setting in ON_COMMAND_LINE:
-        text = message.pop(setting.field, ())
+        text = chosen.pop(setting.field, ())
         text = " ".join(text) or None if setting.many else text
         if text is not None:
             where = f"--{'no-' * (text is False)}{setting.name}"
             given.append(GivenSetting(setting.variable, str(text), Source.COMMAND_LINE, where))
-    return Invocation(plan, mode, given, rest, pace, bool(requirements), **message)
+    return Invocation(plan, mode, given, rest, pace, bool(requirements), **chosen)
 
 
 def suggest_command(plan: str, mode: str) -> str:

@@ -73,14 +73,16 @@ def read_plan_settings(text: bytes, name: str, source: Source = Source.PLAN) -> 
 
 def collect_settings(plan: Path, given: Iterable[GivenSetting] = ()) -> list[GivenSetting]:
     """Collects all settings except those of templates, which differ by mode; `given` are the command line's."""
-    message = [*given, *read_plan_settings(files.read_or_empty(plan), plan.name)]
-    for name, text in os.environ.items():
-        is_near = name.startswith("RALPH_") and difflib.get_close_matches(name, BY_VARIABLE, n=1, cutoff=_NEAR)
-        if is_near or name.startswith(AGENT_OF):  # all others are ignored
-            message.append(GivenSetting(name, text, Source.ENVIRONMENT, "environment"))
+    in_environment = [
+        GivenSetting(name, text, Source.ENVIRONMENT, "environment")
+        for name, text in os.environ.items()
+        if name.startswith(AGENT_OF)
+        or (name.startswith("RALPH_") and difflib.get_close_matches(name, BY_VARIABLE, n=1, cutoff=_NEAR))
+    ]  # all others are ignored
     in_files = list(read_env_file(Path(".ralph.env"), Source.PROJECT_FILE))
     in_files += read_env_file(home_settings_path(), Source.HOME_FILE)
-    return [*message, *reversed(in_files)]  # reversed: if a file sets a name twice, the last one counts
+    in_plan = read_plan_settings(files.read_or_empty(plan), plan.name)
+    return [*given, *in_plan, *in_environment, *reversed(in_files)]  # if a file sets a name twice, the last one counts
 
 
 def settings_of_mode(given: Sequence[GivenSetting], mode: str) -> tuple[Settings, Path, str]:

@@ -4,7 +4,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable
-from enum import IntEnum
+from enum import IntFlag
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,27 +13,25 @@ from ralph.errors import RalphError
 from ralph.settings.denied import LISTS
 
 
-class Source(IntEnum):
+class Source(IntFlag):
     """Where a setting may be given, the strongest first."""
 
     COMMAND_LINE = 1
     DO_NOT_COMMIT = 2  # that word in a plan forbids commits, whatever the environment says
-    ENVIRONMENT = 3
-    PLAN = 4
-    PROJECT_FILE = 5  # ./.ralph.env
-    HOME_FILE = 6  # ~/.ralph.env
-    TEMPLATE = 7
+    ENVIRONMENT = 4
+    PLAN = 8
+    PROJECT_FILE = 16  # ./.ralph.env
+    HOME_FILE = 32  # ~/.ralph.env
+    TEMPLATE = 64
 
 
-_ANYWHERE = frozenset(Source)
-PRIVATE = frozenset({Source.COMMAND_LINE, Source.ENVIRONMENT, Source.HOME_FILE})
+PRIVATE = Source.COMMAND_LINE | Source.ENVIRONMENT | Source.HOME_FILE
 """The other sources are files of the project, which the agent can write."""
-_BEFORE_TEMPLATE = _ANYWHERE - {Source.TEMPLATE}
-_OF_TEMPLATES = frozenset({Source.TEMPLATE})
+_BEFORE_TEMPLATE = ~Source.TEMPLATE
 BELONGS = {
     PRIVATE: "belongs on the command line, in the environment or in ~/.ralph.env, where the agent does not write",
     _BEFORE_TEMPLATE: "comes too late in a template",
-    _OF_TEMPLATES: "belongs in a prompt template",
+    Source.TEMPLATE: "belongs in a prompt template",
 }
 AGENT_OF = "RALPH_AGENT_"
 """How the variable begins that names the agent of a mode."""
@@ -62,14 +60,14 @@ def parse_matching(form: str, convert: Parser, allowed: str) -> Parser:
     """Returns a parser that converts texts that match `form`, and rejects all others."""
 
     def parse(text: str) -> Any:
-        if not re.fullmatch(form, text, re.ASCII | re.IGNORECASE):
+        if not re.fullmatch(f"(?ai:{form})", text):  # in any case, and \d for ASCII digits alone
             raise ValueError(f"write {allowed}")
         return convert(text)
 
     return parse
 
 
-def or_off(form: str, convert: Parser, allowed: str) -> Parser:
+def parse_matching_or_off(form: str, convert: Parser, allowed: str) -> Parser:
     """Returns such a parser that also reads "off" and "unlimited", as None."""
 
     def convert_or_none(text: str) -> Any:
@@ -78,7 +76,7 @@ def or_off(form: str, convert: Parser, allowed: str) -> Parser:
     return parse_matching(f"off|unlimited|{form}", convert_or_none, f"{allowed}, off or unlimited")
 
 
-def _seconds(text: str) -> float:
+def _sum_seconds(text: str) -> float:
     parts = re.findall(r"([\d.]+)([hm]?)", text.lower())
     return sum(float(number) * {"h": 3600, "m": 60}.get(unit, 1) for number, unit in parts)
 
@@ -93,22 +91,22 @@ _DURATION = r"(?=.)(?:(?:\d{1,6}h)?(?:\d{1,8}m)?(?:\d{1,9}(?:\.\d{1,6})?s)?|\d{1
 _NAME = r"(?:[^\s,()]|\((?:[^()]|\([^()]*\))*\))+"
 """A tool's name and what it is limited to, in parentheses, where commas and blanks do not separate names."""
 _COUNT = (r"[1-9]\d{0,8}", int, "a whole number from 1")
-some = parse_matching(r"[^\0]+", str, "something, without NUL bytes")
+_any_text = parse_matching(r"[^\0]+", str, "something, without NUL bytes")
 _any_path = parse_matching(r"[^\0]+", _expand_home, "a path")
 truth = parse_matching(
     "true|yes|on|1|false|no|off|0", lambda text: text.lower() in ("true", "yes", "on", "1"), "true or false"
 )
-_names = parse_matching(
+_name_list = parse_matching(
     rf"{_NAME}(?:[\s,]+{_NAME})*", lambda text: tuple(re.findall(_NAME, text)), "names such as Read, Bash(ls:*)"
 )
-_pattern = parse_matching(
+_file_pattern = parse_matching(
     r"(?!/|(?:.*/)?\.\.(?:/|$)).+",
     lambda text: text.removeprefix("./"),
     "a pattern of files in the project such as 'tests/**'",
 )
 
 
-def _folder(text: str) -> Path:
+def _parse_folder(text: str) -> Path:
     found: Path = _any_path(text)
     if not found.is_dir():
         raise ValueError("is not a folder")
@@ -116,18 +114,18 @@ def _folder(text: str) -> Path:
 
 
 def _split_words(text: str) -> Words:
-    return tuple(shlex.split(some(text)))
+    return tuple(shlex.split(_any_text(text)))
 
 
-def _denied(text: str) -> Words:
-    names: Words = _names(text)
+def _parse_deny_list(text: str) -> Words:
+    names: Words = _name_list(text)
     for name in names:
         if re.fullmatch("[a-z]+-[a-z-]+", name) and name not in LISTS:  # no tool has such a name
             raise ValueError(f"{name} is not a list; there are {', '.join(LISTS)}")
     return names
 
 
-def _as_group(names: Words) -> tuple[Words]:
+def _make_group(names: Words) -> tuple[Words]:
     """Makes one group of them, which is empty if "none" is there."""
     return (() if "none" in names else names,)
 
@@ -140,7 +138,7 @@ class Setting(NamedTuple):
     meaning: str
     default: str = ""
     """As a user would write it; empty if there is no default."""
-    parse: Parser = some
+    parse: Parser = _any_text
     alias: str = ""
     """A second name."""
     many: bool = False
@@ -148,7 +146,8 @@ class Setting(NamedTuple):
     source."""
     modes_own: bool = False
     """Whether a template's value applies to its mode, and overrides the plan and the env files."""
-    sources: frozenset[Source] = _ANYWHERE
+    sources: Source = ~Source(0)
+    """Where it may be given: anywhere, unless the row says otherwise."""
     needs: str = ""
     """The settings without which it has no effect."""
     field: str = ""
@@ -170,10 +169,10 @@ _row: Any = Setting
 _flag: Callable[..., bool] = partial(_row, "", parse=truth)
 _command = partial(_row, "COMMAND", parse=_split_words, sources=PRIVATE)
 _number: Callable[..., int] = partial(_row, "N", parse=parse_matching(*_COUNT))
-_limit: Callable[..., int | None] = partial(_row, "N", parse=or_off(*_COUNT))
-_list: Callable[..., Words] = partial(_row, "NAMES", parse=_names, many=True)
+_limit: Callable[..., int | None] = partial(_row, "N", parse=parse_matching_or_off(*_COUNT))
+_list: Callable[..., Words] = partial(_row, "NAMES", parse=_name_list, many=True)
 _time: Callable[..., float | None] = partial(
-    _row, "TIME", parse=or_off(_ABOVE_ZERO + _DURATION, _seconds, "a time such as 90m, 4h or 1h30m")
+    _row, "TIME", parse=parse_matching_or_off(_ABOVE_ZERO + _DURATION, _sum_seconds, "a time such as 90m, 4h or 1h30m")
 )
 _url: Callable[..., str | None] = partial(
     _row, "URL", parse=parse_matching(r"\w+://[^\s/]+\S*", str, "an address such as https://…")
@@ -182,7 +181,7 @@ _usd: Callable[..., float | None] = partial(
     _row,
     "USD",
     default="unlimited",
-    parse=or_off(
+    parse=parse_matching_or_off(
         _ABOVE_ZERO + r"\$?\d{1,7}(?:\.\d{1,4})?", lambda text: float(text.lstrip("$")), "US dollars such as 5 or 2.50"
     ),
 )
@@ -215,7 +214,7 @@ class Settings:
         "TIME",
         "pause between iterations",
         "2s",
-        parse_matching(_DURATION, _seconds, "a time such as 2s, 90m, 4h or 1h30m"),
+        parse_matching(_DURATION, _sum_seconds, "a time such as 2s, 90m, 4h or 1h30m"),
     )
     idle_timeout = _time("silence after which ralph kills the agent", "30m")
     iteration_timeout = _time("time that one iteration may take", "off")
@@ -223,7 +222,7 @@ class Settings:
         "PERCENT",
         "part of the model's context after which an iteration starts fresh",
         "off",
-        or_off(r"[1-9]\d?%", lambda text: int(text[:-1]) / 100, "a part of the context such as 60%"),
+        parse_matching_or_off(r"[1-9]\d?%", lambda text: int(text[:-1]) / 100, "a part of the context such as 60%"),
     )
     wait = _flag("wait for the end of a reached usage limit, or stop with exit 3", "true")
     verify: str | None = _row(
@@ -266,18 +265,20 @@ class Settings:
     only: tuple[Words, ...] = _row(
         "GLOB",
         "files that an iteration may change, such as 'tests/**'; may be repeated; none = only the progress file",
-        parse=lambda text: _as_group(tuple(map(_pattern, _split_words(text)))),
+        parse=lambda text: _make_group(tuple(map(_file_pattern, _split_words(text)))),
         many=True,
     )
     """Groups of patterns: a file may change if it matches one of each group, so with an empty group none may."""
     tools: tuple[Words, ...] = _row(
         "NAMES",
         "the tools that the agent has, such as Read,Grep; none = no tool",
-        parse=lambda text: _as_group(_names(text)),
+        parse=lambda text: _make_group(_name_list(text)),
         many=True,
     )
     """Groups, too: the agent has the tools that are in every group."""
-    deny = _list("what the agent may not use: WebFetch, Bash(rm:*), the lists git-write and not-uv", parse=_denied)
+    deny = _list(
+        "what the agent may not use: WebFetch, Bash(rm:*), the lists git-write and not-uv", parse=_parse_deny_list
+    )
     roles = _list(
         "modes that each task passes in turn, such as test,build,review", sources=_BEFORE_TEMPLATE, needs="strict"
     )
@@ -311,14 +312,14 @@ class Settings:
     )
     max_turns: int | None = _number("turns of the agent in one iteration")
     prompts: Path | None = _row(
-        "DIR", "a folder of PROMPT_<mode>.md files, looked in first", parse=_folder, sources=_BEFORE_TEMPLATE
+        "DIR", "a folder of PROMPT_<mode>.md files, looked in first", parse=_parse_folder, sources=_BEFORE_TEMPLATE
     )
     progress_file: Path | None = _row(
         "FILE", "the file that holds the state, if not <plan>_PROGRESS.md", parse=_any_path, sources=_BEFORE_TEMPLATE
     )
-    once = _flag("one iteration that changes nothing but the progress file", "false", sources=_OF_TEMPLATES)
-    then = _list("the mode that follows, and others that may", sources=_OF_TEMPLATES)
-    interactive = _flag("you talk to the agent, on a terminal", "false", sources=_OF_TEMPLATES)
+    once = _flag("one iteration that changes nothing but the progress file", "false", sources=Source.TEMPLATE)
+    then = _list("the mode that follows, and others that may", sources=Source.TEMPLATE)
+    interactive = _flag("you talk to the agent, on a terminal", "false", sources=Source.TEMPLATE)
 
     def __init__(self, **found: Any) -> None:
         self.given = dict[str, GivenSetting]()

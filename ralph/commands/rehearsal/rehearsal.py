@@ -21,10 +21,10 @@ from typing import Any
 import click
 
 from ralph import files
-from ralph.commands import run as start
 from ralph.commands.rehearsal import sample
+from ralph.commands.run import find_start
 from ralph.errors import RalphError
-from ralph.git import changes
+from ralph.git.changes import Changes, run_git
 from ralph.plan import progress
 from ralph.process import lock, signals
 from ralph.process.programs import run_in_front
@@ -79,7 +79,7 @@ def rehearse(asked: Invocation) -> int:
         raise KeyboardInterrupt
     nothing = "nothing" if is_sample else "nothing, and your files are as they were"
     for title, lines in (("WHAT HAPPENED", happened), ("WHAT WENT WRONG", wrong or [nothing])):
-        _say(title, heading=True)
+        _say(title, bold=True)
         _say("  " + "\n  ".join(lines) + "\n")
     if wrong:
         return 1
@@ -127,21 +127,20 @@ def _reading_pace(folder: Path) -> Iterator[None]:
 
 def _rehearse_plan(asked: Invocation, folder: Path, *, is_sample: bool) -> tuple[str, list[str], list[str]]:
     """Rehearses in a copy; returns the last command, and what happened and what went wrong, one line each."""
-    found, original = start.find_start(asked), lock.working_tree(Path.cwd())
-    if holder := lock.read_holder(original):
-        raise RalphError(f"another run works in {original}: {holder}", lock.LOCKED, fix="rehearse when it is over")
-    watched = changes.Changes(original, ())
+    found, original = find_start(asked), lock.working_tree(Path.cwd())
+    lock.acquire_lock(original)  # a run would change it meanwhile
+    watched = Changes(original, ())
     watched.begin()
     _say(_SAMPLE_INTRO if is_sample else _INTRO.format(top=original))
     plan, run_there = _make_copy(found, original, folder)
     if is_sample:
         run_there("cat sample.md")
     now = progress.parse(files.read_or_empty(found.progress_path))
-    goal = asked.mode or found.mode
+    last_mode = asked.mode or found.mode
     is_planned = found.imported or now.tasks or now.done or found.settings.once
     quiet = () if asked.verbose else ("--quiet",)
     happened, wrong = list[str](), list[str]()
-    for mode in [goal] if is_planned else ["plan", goal]:
+    for mode in [last_mode] if is_planned else ["plan", last_mode]:
         command = shlex.join(["ralph", asked.plan, mode])
         code = run_there(command, [*_PYTHON, "ralph", plan, mode, *quiet])
         happened.append(f"`{command}`: exit code {code}")
@@ -169,13 +168,13 @@ def _make_copy(found: PreparedStart, original: Path, folder: Path) -> tuple[str,
     """
     top = folder / "tree" / original.name  # the same name as the original, since notices show it
     _copy_tree(original, top, folder)
-    in_copy = partial(re.sub, re.escape(str(original)) + r"(?![\w.-])", lambda _: str(top))
-    plan, settings = in_copy(found.asked.plan), found.settings
-    here, file = (Path(in_copy(os.path.realpath(path))) for path in (".", found.progress_path))
+    with_copied_paths = partial(re.sub, re.escape(str(original)) + r"(?![\w.-])", lambda _: str(top))
+    plan, settings = with_copied_paths(found.asked.plan), found.settings
+    here, file = (Path(with_copied_paths(os.path.realpath(path))) for path in (".", found.progress_path))
     if not file.is_relative_to(top):
         file = folder / file.name
     if text := files.read_or_empty(found.progress_path):  # the plan that it names is that of the copy
-        files.replace_file(file, os.fsencode(in_copy(os.fsdecode(text))))
+        files.replace_file(file, os.fsencode(with_copied_paths(os.fsdecode(text))))
     work = "commit" if settings.auto_commit and (top / ".git").exists() else "keep"
     if settings.once and found.asked.mode != "all":
         work = ""
@@ -183,7 +182,9 @@ def _make_copy(found: PreparedStart, original: Path, folder: Path) -> tuple[str,
     agent = folder / "claude"  # with the name of claude, which takes every setting
     agent.write_text(f"#!/bin/sh\nexec {shlex.join([*_PYTHON, 'ralph.commands.rehearsal.standin', *words])}\n")
     agent.chmod(0o700)
-    env = {name: in_copy(value) for name, value in os.environ.items() if name not in _ELSEWHERE} | _GIT_SETTINGS
+    env = {
+        name: with_copied_paths(value) for name, value in os.environ.items() if name not in _ELSEWHERE
+    } | _GIT_SETTINGS
     env |= {one.variable: one.text for one in found.asked.given}
     env |= {
         "XDG_STATE_HOME": str(folder / "state"),
@@ -192,7 +193,7 @@ def _make_copy(found: PreparedStart, original: Path, folder: Path) -> tuple[str,
         "RALPH_AGENT": shlex.quote(str(agent)),
         "RALPH_DELAY": "0",
         "RALPH_MAX_FAILURES": "1",  # it would not do better the second time
-        "RALPH_VERIFY": in_copy(settings.verify or ""),
+        "RALPH_VERIFY": with_copied_paths(settings.verify or ""),
         "RALPH_WRAP": "env" * bool(settings.wrap),  # a sandbox does not know where the copy is
         "RALPH_ONLY": "**" * bool(settings.only),  # the fake agent does not know where it may write
     }
@@ -203,17 +204,17 @@ def _copy_tree(original: Path, top: Path, folder: Path) -> None:
     """Copies the current working tree, including ignored files, and its repository, which may lie elsewhere."""
     _copy_folder(original, top)
     git = top / ".git"
-    found = changes.run_git("rev-parse", "--path-format=absolute", "--git-common-dir", "--git-dir").stdout
+    found = run_git("rev-parse", "--path-format=absolute", "--git-common-dir", "--git-dir").stdout
     if git.is_file() and found:  # of a linked working tree, or of a submodule
         common, own = map(Path, os.fsdecode(found).splitlines())
         repository = folder / "repository"
         _copy_folder(common, repository)
         git.write_bytes(b"gitdir: " + os.fsencode(repository / own.relative_to(common)))
         git = repository
-    config = partial(changes.run_git, "config", "--file", str(git / "config"))
+    config = partial(run_git, "config", "--file", str(git / "config"))
     config("--unset-all", "core.worktree")  # it is the original
     for key in ("user.name", "user.email"):  # which may depend on the original's path
-        if who := changes.run_git("config", key).stdout:
+        if who := run_git("config", key).stdout:
             config(key, os.fsdecode(who).rstrip("\n"))
 
 
@@ -223,13 +224,13 @@ def _copy_folder(folder: Path, copy: Path) -> None:
         _say("not all could be copied; what needs the rest may fail here only")
 
 
-def _say(text: str, *, heading: bool = False) -> None:
-    click.secho(without_control_codes(text), bold=heading)
+def _say(text: str, *, bold: bool = False) -> None:
+    click.secho(without_control_codes(text), bold=bold)
 
 
 def _run_shown(shown: str, argv: Sequence[str] = (), **where: Any) -> int:
     """Prints a command and runs it, or `argv` in its place, in this terminal; returns its exit code."""
-    _say(f"$ {shown}", heading=True)
+    _say(f"$ {shown}", bold=True)
     code = run_in_front(argv or shown.split(), **where)
     _say("")
     return code

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 FUNCTION = '`greeting("Ada")` in greeting.py returns "Hello, Ada!" (test_greeting.py)'
-NOBODY = "An empty name greets the world (test_greeting.py)"
 COMMAND = "`python3 greeting.py Ada` prints the greeting"
 
 BEGINS = f"""git init -q --template= &&
@@ -17,7 +16,6 @@ cat > sample.md <<'END' &&
 A small module that greets people by name.
 
 - {FUNCTION}
-- {NOBODY}
 - {COMMAND}
 END
 git add . && git commit -qm "A plan"
@@ -40,7 +38,6 @@ def greeting(name):
     """A greeting for `name`."""
     return f"Hello, {name}!"
 '''
-_TO_NOBODY = _FUNCTION.replace("{name}!", "{name or 'world'}!")
 _MAIN = """
 
 if __name__ == "__main__":
@@ -57,21 +54,13 @@ class GreetingTest(unittest.TestCase):
     def test_greets_by_name(self):
         self.assertEqual(greeting("Ada"), "Hello, Ada!")
 """
-_TEST_OF_NOBODY = """
-    def test_without_a_name_greets_the_world(self):
-        self.assertEqual(greeting(""), "Hello, world!")
-"""
-_TESTS = "python3 -m unittest discover"
 
 WORK = {
-    FUNCTION: SampleTask({"greeting.py": _FUNCTION, "test_greeting.py": _TEST}, _TESTS, "Greet people by name"),
-    NOBODY: SampleTask(
-        {"greeting.py": _TO_NOBODY, "test_greeting.py": _TEST + _TEST_OF_NOBODY},
-        _TESTS,
-        "Greet the world when there is no name",
+    FUNCTION: SampleTask(
+        {"greeting.py": _FUNCTION, "test_greeting.py": _TEST}, "python3 -m unittest discover", "Greet people by name"
     ),
     COMMAND: SampleTask(
-        {"greeting.py": _TO_NOBODY + _MAIN},
+        {"greeting.py": _FUNCTION + _MAIN},
         "python3 greeting.py Ada | grep -x 'Hello, Ada!'",
         "Print a greeting on the command line",
     ),

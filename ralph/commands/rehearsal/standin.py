@@ -20,7 +20,7 @@ from ralph.plan import progress
 from ralph.process.programs import call_program
 from ralph.words import REASON_LENGTH, one_line, plural
 
-_PAUSE_S = 0.3
+_PAUSE_S = 0.45
 _SHELL_S = 600.0
 """As long as the real agent lets a command run; a git hook may run all tests."""
 _SIGNAL = re.compile(r'<task-done session="[^"]+">([^<]+)</task-done>')
@@ -49,7 +49,7 @@ def main() -> None:
 def _fake_planning(plan: Path, file: Path) -> str:
     """Makes a task of every list item of the plan, or one of the whole plan; returns the final words."""
     points = _POINT.findall(plan.read_bytes()) or [f"Build what {plan.name} says".encode(errors="replace")]
-    lines = [b"- [ ] " + point for point in dict.fromkeys(points)]
+    lines = [b"- [ ] " + point for point in points]
     _write_file(file, progress.with_tasks_added(file.read_bytes(), lines))
     return f"{plural(len(lines), 'task')} written, in the order of the plan."
 
@@ -71,7 +71,7 @@ def _fake_work_on_task(file: Path) -> str:
         text = progress.replace_ranges(text, [(mark, mark + 1, b"x")])
         now = progress.parse(text)
     _write_file(file, text if now.open else progress.with_status(text, "RALPH_DONE"))
-    return f"{now.ticked} of {plural(len(now.tasks), 'task')} done" + ("." if now.open else ": RALPH_DONE.")
+    return f"{now.ticked} of {plural(len(now.tasks), 'task')} done."
 
 
 def _attempt_task(text: str, number: str) -> SampleTask:
