@@ -29,8 +29,8 @@ def show_dry_run(start: PreparedStart, state: State) -> int:
         listed = tasklist.validate_list(start.with_imported_tasks(files.read_or_empty(path)), path.name, start.settings)
         if (task := tasks.select_next(listed)) is None:
             raise RalphError(f"there is no prompt to show: {tasklist.nothing_to_begin(listed).why}", 4)
-        if roles := roles_of(start):
-            start = start.in_mode(roles.role_of_task(task), as_role=True)
+        if role := roles_of(start).role_of_task(task):
+            start = start.in_mode(role, as_role=True)
         values |= tasklist.prompt_values(task, tasklist.new_session_token(), state) | {
             "MEMORY": prompt_memory(state, task=task.id)
         }
