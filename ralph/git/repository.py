@@ -78,6 +78,17 @@ class Git:
         """Runs git with `-z` and returns the names that it prints."""
         return names_in(self.run(*arguments))
 
+    def existing_files(self, names: Iterable[str]) -> dict[str, os.stat_result]:
+        """Returns the status of the existing files among these names, without those beyond a link."""
+        real, found = functools.cache(os.path.realpath), {}
+        for name in names:
+            path = f"{self.root}/{name}"
+            folder = os.path.dirname(path)  # noqa: PTH120 - it may be thousands
+            with contextlib.suppress(OSError):
+                if real(folder) == folder:
+                    found[name] = os.lstat(path)
+        return found
+
     def _call(self, *arguments: str, stdin: bytes = b"", timeout_s: float = _TIMEOUT_S) -> Finished:
         pinned = ("-c", "core.hooksPath=/dev/null")
         return run_git(*pinned, *arguments, cwd=self.root, env=self._env, stdin=stdin, timeout_s=timeout_s)
@@ -89,12 +100,13 @@ class Repository(Git):
     def __init__(self, paths: Sequence[str]) -> None:
         self.paths = paths
         """The paths of its parts, as git reports them."""
-        root, self.git_dir, self.common, self._index, self.hooks = map(Path, paths)
+        root, self.git_dir, self.common, self.index, self.hooks = map(Path, paths)
         env = {"GIT_DIR": paths[1], "GIT_WORK_TREE": paths[0], "GIT_INDEX_FILE": paths[3]}
         super().__init__(root, {**os.environ, **env, "GIT_NO_REPLACE_OBJECTS": "1"})
-        self.index_lock = Path(f"{self._index}.lock")
+        self.index_lock = Path(f"{self.index}.lock")
         """Exists while a git holds the index, such as a `git commit` that waits for its editor."""
-        self._index_copy = shadow_folder(root) / "index-of-project"
+        self.index_copy = shadow_folder(root) / "index-of-project"
+        """Where `save_head_and_index` saves a copy of the index."""
 
     @classmethod
     def find_around(cls, top: Path) -> "Repository | None":
@@ -113,14 +125,14 @@ class Repository(Git):
 
     def save_head_and_index(self) -> Place:
         """Returns branch, commit and unfinished operations, and saves a copy of the index."""
-        self.copy_index(self._index_copy)
+        self.copy_index(self.index_copy)
         return *self.read_head(), self.unfinished_operations()
 
     def copy_index(self, path: Path) -> None:
         """Copies the current index to that path."""
-        files.overwrite_file(path, files.read_or_empty(self._index))
+        files.overwrite_file(path, files.read_or_empty(self.index))
         with contextlib.suppress(FileNotFoundError):
-            shutil.copystat(self._index, path)
+            shutil.copystat(self.index, path)
 
     def read_head(self) -> tuple[str, str]:
         """Returns the branch and the commit of HEAD, mostly without running git."""
@@ -137,26 +149,21 @@ class Repository(Git):
         found = text_of(self.common / branch).strip()
         return found if _ID.fullmatch(found) else self.output_of("rev-parse", "--verify", "--quiet", branch)
 
-    def keep_index(self, keep: Callable[[str, bytes], Path]) -> Path | None:
-        """Keeps a copy of the index as it is now, if it differs from the saved one; returns its path."""
-        now = files.read_or_empty(self._index)
-        return keep("index", now) if now != files.read_or_empty(self._index_copy) else None
-
     def put_index_back(self, seen: Path | None = None) -> None:
         """Puts the saved index back; what the user staged after the index was copied to `seen` stays."""
-        if seen and (by_user := self._index_rows(seen) ^ self._index_rows(self._index)):
-            before, after = self._index_rows(self._index_copy), self._index_rows(seen)
+        if seen and (by_user := self._index_rows(seen) ^ self._index_rows(self.index)):
+            before, after = self._index_rows(self.index_copy), self._index_rows(seen)
             undo = [*(f"0 {row.split()[1]}\t{_name_in(row)}" for row in after - before), *(before - after)]
             kept = {*map(_name_in, by_user)}
             rows = nul_terminated(row for row in undo if _name_in(row) not in kept)
             self.run("update-index", "-z", "--index-info", stdin=rows)
             return
-        staged = self._index_copy.read_bytes()
-        if files.read_or_empty(self._index) != staged:  # byte by byte, with all that git remembers
-            files.replace_file(self._index, staged)
-            shutil.copystat(self._index_copy, self._index)  # a newer time would hide changes made meanwhile
+        staged = self.index_copy.read_bytes()
+        if files.read_or_empty(self.index) != staged:  # byte by byte, with all that git remembers
+            files.replace_file(self.index, staged)
+            shutil.copystat(self.index_copy, self.index)  # a newer time would hide changes made meanwhile
         if not staged:
-            self._index.unlink(missing_ok=True)
+            self.index.unlink(missing_ok=True)
 
     def _index_rows(self, index: Path) -> set[str]:
         """Returns what is staged in an index, without what git remembers of timestamps."""
@@ -180,7 +187,7 @@ class Repository(Git):
 
     def keep_files(self, names: Iterable[str]) -> str:
         """Keeps these files as they are now in a commit on top of HEAD. Returns its ref; empty if git cannot."""
-        scratch = Git(self.root, {**self._env, "GIT_INDEX_FILE": f"{self._index_copy}-kept"})
+        scratch = Git(self.root, {**self._env, "GIT_INDEX_FILE": f"{self.index_copy}-kept"})
         with contextlib.suppress(RalphError):
             scratch.run("read-tree", "HEAD")
             scratch.run("update-index", "--add", "--remove", "-z", "--stdin", stdin=nul_terminated(names))
@@ -207,7 +214,7 @@ class Repository(Git):
         project's hooks; names come by standard input, since a sandbox may hide ralph's files.
         """
         before = self.read_head()[1]
-        found = existing_files(self.root, names)
+        found = self.existing_files(names)
         # folders that replaced files; a commit cannot hold one, unless it is a submodule
         folders = {name for name, at in found.items() if stat.S_ISDIR(at.st_mode)} - self.moved_submodules()
         there, known = found.keys() - folders, {*names} - folders
@@ -267,18 +274,6 @@ def jj_commit(root: Path, names: Iterable[str], message: str) -> str:
     argv = ["jj", "--no-pager", "--color=never", "commit", "--message", message, *filesets]
     done = call_program(argv, timeout_s=_TIMEOUT_S, cwd=root)
     return error_text(done) if done.code else ""
-
-
-def existing_files(root: Path, names: Iterable[str]) -> dict[str, os.stat_result]:
-    """Returns the status of the existing files among these names, without those beyond a link."""
-    real, found = functools.cache(os.path.realpath), {}
-    for name in names:
-        path = f"{root}/{name}"
-        folder = os.path.dirname(path)  # noqa: PTH120 - it may be thousands
-        with contextlib.suppress(OSError):
-            if real(folder) == folder:
-                found[name] = os.lstat(path)
-    return found
 
 
 def text_of(path: str | Path) -> str:

@@ -136,7 +136,7 @@ class StrictController(Controller):
                 return self._put_task_down(replace(iteration, failed=locked))
             if role := self._roles.next_role(self._role):
                 if role == self._roles.last_writer:
-                    save_reviewed_files(run, task.id, tasklist.touched_files(run.state, task.id))
+                    save_reviewed_files(run, task.id)
                 self._mark_task(" ", "role", role)
             elif why := self._tick_and_commit(iteration, found.note):
                 found = Finding(failed=why, red=True)
@@ -151,23 +151,25 @@ class StrictController(Controller):
             self._mark_task(" ", "claimed", f"{timestamp()} changed {changed}; said: {first}")
             run.screen.say(f"ralph: {task.id}: {found.unproved}; another agent looks at it")
             return iteration
-        self._restore_if_asked()
-        return self._record_failure(iteration, found)
+        return self._record_failure(self._put_task_down(iteration), found)
 
     def _record_failure(self, iteration: Iteration, found: Finding) -> Iteration:
         """Records why the attempt failed, as a failure of the task or of the role that is to blame."""
-        task, role = self._task, self._role
+        task, role, roles = self._task, self._role, self._roles
         if found.blocked:
             self._mark_task("!", "blocked", edits.BY_AGENT + found.blocked)
             return replace(iteration, failed=f"{task.id} is blocked: {found.blocked}", may_retry=True)
         most, why = self._run.settings.max_tries, found.failed or found.unproved
         if found.rejected and sum(": rejected: " in one for one in task.note_values("failed")) >= _REJECTIONS - 1:
             most = task.tries + 1  # builder and reviewer do not agree, so the user decides
-        if self._roles.is_to_blame(role, found):
+        has_bad_work = found.rejected or found.red or role in (roles.last_writer, roles.fix)
+        if not has_bad_work:  # else the role failed, which does not count as an attempt at the task
             self._mark_task(" ", "role", f"{role}: {why}")
             return replace(iteration, failed=f"{task.id}, {role}: {why}")
+        if found.rejected or found.red:
+            role = roles.last_writer if found.rejected else roles.fix or roles.last_writer
         if role:
-            self._mark_task(" ", "role", self._roles.role_after_failure(role, found))
+            self._mark_task(" ", "role", role)
         self._edit_list(edits.with_failure, task.id, why, most, is_claimed=bool(found.unproved))
         message = f"{task.id}, attempt {task.tries + 1}: {why}"
         return replace(iteration, failed=message, may_retry=task.has_attempts_left(most))
@@ -175,12 +177,10 @@ class StrictController(Controller):
     def _run_gates(self, iteration: Iteration) -> Finding:
         """Judges the attempt: what the agent did and said, then the task's checks and verify, then the proof."""
         run, task, turn, roles = self._run, self._task, iteration.turn, self._roles
-        if iteration.failed:
-            return Finding(failed=iteration.failed)
-        if outside := iteration.findings.outside:
-            return Finding(failed=f"{join_names(outside)} changed, which is not allowed here: put back")
-        if turn.outcome is not Outcome.OK:
-            return Finding(failed=turn.why)
+        outside = join_names(iteration.findings.outside)
+        failed = iteration.failed or (outside and f"{outside} changed, which is not allowed here: put back")
+        if failed or turn.outcome is not Outcome.OK:
+            return Finding(failed=failed or turn.why)
         claim = read_final_words(turn.final_words, turn.proposal or {}, token=self._token, task_id=task.id)
         claim = Finding() if claim.rejected and self._is_dismissed(claim.failed) else claim
         if not claim.is_pass or self._role not in (roles.last_writer, roles.fix):
@@ -231,7 +231,7 @@ class StrictController(Controller):
         if failed:
             self._edit_list(lambda text: restore_own_sections(before, text).text)
         else:
-            save_reviewed_files(self._run, task.id, ())
+            save_reviewed_files(self._run, task.id)  # forgets them
         return failed
 
     def close(self) -> None:
@@ -251,15 +251,11 @@ class StrictController(Controller):
         return broken
 
     def _put_task_down(self, iteration: Iteration) -> Iteration:
-        if iteration.ended is None:
-            self._restore_if_asked()
+        """Leaves the task for later; if --on-failure says restore, discards its changes, unless the run ends."""
+        if iteration.ended is None and self._run.settings.on_failure == "restore":
+            self.guard.discard_attempt(self._task.id)
         self._edit_list(edits.with_none_in_progress)
         return iteration
-
-    def _restore_if_asked(self) -> None:
-        """Discards the changes of the attempt if --on-failure says restore."""
-        if self._run.settings.on_failure == "restore":
-            self.guard.discard_attempt(self._task.id)
 
     def _mark_task(self, mark: str, note: str, why: str) -> None:
         self._edit_list(edits.with_mark, mark, self._task.id, note=note, why=why)

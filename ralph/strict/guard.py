@@ -220,7 +220,7 @@ class Guard:
         What changed after the supervisor's note stays as the user's. Without that note everything counts as the
         iteration's, and a copy is kept. Returns in words what was put back of what decides how ralph works.
         """
-        findings, before = TurnFindings(), self._before
+        findings, before, repository = TurnFindings(), self._before, self._repository
         shadow = resume_shadow(before)
         if not shadow or (before.is_settled and not end):
             return ()
@@ -228,10 +228,12 @@ class Guard:
         if not end:
             end = record_tree_now(before, shadow, self._state)
             if names := [name for name in end.changes if not name.endswith("/")]:
-                kept = self._repository.keep_files(names) if self._repository else ""
+                kept = repository.keep_files(names) if repository else ""
                 what = "nobody saw how the iteration ended in which ralph died, so all that changed counts as its own"
                 self._complain(f"{what}: {join_names(names)}{kept and f'; as it is now it is kept in {kept}'}")
-            if self._repository and (where := self._repository.keep_index(self._state.keep_copy)):
+            staged = files.read_or_empty(repository.index) if repository else b""
+            if repository and staged != files.read_or_empty(repository.index_copy):
+                where = self._state.keep_copy("index", staged)
                 self._complain(f"so does what is staged: git's index as it is now is kept in {where}")
         later = resume_shadow(before, end)
         self._changed_by_user = later.changes().keys() if later else ()

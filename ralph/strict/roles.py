@@ -2,7 +2,6 @@
 
 import difflib
 import os
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from ralph import files
@@ -11,8 +10,8 @@ from ralph.plan.tasks import Task
 from ralph.process.lock import working_tree
 from ralph.run.context import Run
 from ralph.run.prepared import PreparedStart
+from ralph.run.tasklist import touched_files
 from ralph.store.notes import ReviewedFiles
-from ralph.strict.final_words import Finding
 from ralph.words import join_names, shorten
 
 _FIX = "fix"
@@ -41,16 +40,6 @@ class Roles(NamedTuple):
         place = self.order.index(self.last_writer if role == _FIX else role) + 1
         return "".join(self.order[place : place + 1])
 
-    def is_to_blame(self, role: str, found: Finding) -> bool:
-        """Whether the role failed, and not the work: that does not count as an attempt at the task."""
-        return role not in (self.last_writer, self.fix) and not (found.rejected or found.red)
-
-    def role_after_failure(self, role: str, found: Finding) -> str:
-        """Returns the role that works on the failed task next."""
-        if found.rejected or (found.red and not self.fix):
-            return self.last_writer
-        return self.fix if found.red else role
-
 
 def roles_of(start: PreparedStart) -> Roles:
     """Returns the roles of a build run. Raises RalphError if one is unknown, or none may write."""
@@ -66,10 +55,10 @@ def roles_of(start: PreparedStart) -> Roles:
     return Roles(order, last_writer=writers[-1], fix=_FIX if mends else "")
 
 
-def save_reviewed_files(run: Run, task_id: str, names: Sequence[str]) -> None:
-    """Saves the contents of these files, for the diff that the reviewer gets, in place of those saved before."""
+def save_reviewed_files(run: Run, task_id: str) -> None:
+    """Saves the files that attempts at the task changed and no commit has, for the diff that its reviewer gets."""
     reviewed = run.state.load_note(ReviewedFiles) or ReviewedFiles()
-    reviewed.texts[task_id] = {name: _read_tree_file(run, name) for name in names}
+    reviewed.texts[task_id] = {name: _read_tree_file(run, name) for name in touched_files(run.state, task_id)}
     run.state.save_note(reviewed)
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from ralph import files
 from ralph.errors import RalphError
 from ralph.git.changes import nul_terminated, touched_at
-from ralph.git.repository import Git, Repository, existing_files, shadow_folder
+from ralph.git.repository import Git, Repository, shadow_folder
 from ralph.store.notes import Snapshot
 
 _SETTINGS = {
@@ -50,7 +50,7 @@ class Shadow(Git):
         env |= {"GIT_DIR": str(folder), "GIT_COMMON_DIR": str(folder), "GIT_WORK_TREE": str(root)}
         env |= {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_INDEX_FILE": str(self._index)}
         super().__init__(root, env)
-        self._rules = b"/.jj/\n"
+        self._rules = files.read_or_empty(folder / "info" / "exclude")
         """The ignore rules besides those in the tree, as they were when the run began."""
         self.own = [name for name in own if not name.startswith("..")]
         self.protected = protected
@@ -78,7 +78,7 @@ class Shadow(Git):
         left_alone = [*self.snapshot.left_alone]
         modes = {name: mode for name, mode in self.snapshot.modes.items() if name not in found}
         known = set[str]()
-        for name, there in existing_files(self.root, found).items():
+        for name, there in self.existing_files(found).items():
             is_file = stat.S_ISREG(there.st_mode) and os.access(self.root / name, os.R_OK)
             if is_file or stat.S_ISLNK(there.st_mode):
                 known.add(name)
@@ -93,7 +93,7 @@ class Shadow(Git):
         except RalphError:  # the snapshot may have filled the disk
             shutil.rmtree(self.folder)
             raise
-        self.snapshot = self.snapshot._replace(checksum=self._checksum_now(), left_alone=left_alone, modes=modes)
+        self.snapshot = self.snapshot._replace(checksum=self.checksum_now(), left_alone=left_alone, modes=modes)
 
     def _recreate(self, repository: Repository | None) -> list[str]:
         """Makes the shadow again when a run begins. Returns the names that the project tracks, even ignored ones.
@@ -101,6 +101,7 @@ class Shadow(Git):
         Links the project's objects, so that their contents need not be written again.
         """
         self._prepare()
+        self._rules = b"/.jj/\n"
         shutil.rmtree(self.folder)
         self.folder.mkdir(mode=0o700)  # private files are copied into it
         if repository is None:
@@ -113,12 +114,6 @@ class Shadow(Git):
             shutil.copytree(repository.common / "objects", self.folder / "objects", copy_function=os.link)
         return repository.list_names("ls-files", "-z")
 
-    def resume(self, snapshot: Snapshot) -> bool:
-        """Switches to the snapshot of an earlier run. Returns whether its index is still intact."""
-        self._rules = files.read_or_empty(self.folder / "info" / "exclude")
-        self.snapshot = snapshot
-        return bool(snapshot.checksum) and self._checksum_now() == snapshot.checksum
-
     def changes(self, *, thorough: bool = False) -> dict[str, str]:
         """Returns what differs from the snapshot, and how, as git's status says it; nothing if the tree itself moved.
 
@@ -128,7 +123,7 @@ class Shadow(Git):
         if os.path.realpath(self.root) != str(self.root):
             return {}
         found = self._compare()
-        if self._checksum_now() != self.snapshot.checksum:
+        if self.checksum_now() != self.snapshot.checksum:
             raise RalphError(f"{self.folder}: was changed, and does not know any more how files were", 1)
         self.ignored = tuple(name for name, how in found.items() if how == HIDDEN)
         differ = {name: how for name, how in found.items() if how not in (_SAME, HIDDEN)}
@@ -141,7 +136,7 @@ class Shadow(Git):
                 {*filter(is_rule_file, self.ignored)}.difference(self.snapshot.hidden_rules), HIDDEN
             )
             same = [name for name, how in found.items() if how == _SAME]
-            for name, there in existing_files(self.root, same).items():
+            for name, there in self.existing_files(same).items():
                 if _unusual_mode(there) != self.snapshot.modes.get(name):
                     differ[name] = "AM"
         missed = [name for name in self._protected_files() if found.get(name, HIDDEN) == HIDDEN]
@@ -185,7 +180,7 @@ class Shadow(Git):
         for name, text in {**_SETTINGS, "info/exclude": self._rules}.items():
             files.overwrite_file(self.folder / name, text)
 
-    def _checksum_now(self) -> str:
+    def checksum_now(self) -> str:
         """The checksum at the end of the index file; empty if there is none."""
         return files.read_or_empty(self._index)[-20:].hex()
 
@@ -197,7 +192,7 @@ class Shadow(Git):
         """Returns when each protected file was last touched."""
         tops = [self.root / name for name in self.protected]
         names = [os.path.relpath(path, self.root) for top in tops for path in (top, *top.rglob("*"))]
-        found = existing_files(self.root, {*names}.difference(self.own))
+        found = self.existing_files({*names}.difference(self.own))
         return {name: there.st_ctime for name, there in found.items() if not stat.S_ISDIR(there.st_mode)}
 
 

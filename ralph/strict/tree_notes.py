@@ -32,7 +32,8 @@ def load_tree_notes(state: State) -> tuple[TreeBefore | None, TreeAtEnd | None]:
 def resume_shadow(before: TreeBefore, end: TreeAtEnd | None = None) -> Shadow | None:
     """Returns the shadow with the files as they were, or as they were at the end; None if it is no longer intact."""
     shadow = Shadow(Path(before.root), before.own, before.protected, _AT_END if end else "index")
-    return shadow if shadow.resume(end.snapshot if end else before.snapshot) else None
+    shadow.snapshot = (end or before).snapshot
+    return shadow if shadow.checksum_now() == shadow.snapshot.checksum != "" else None
 
 
 def record_tree_after_death(state: State) -> None:
