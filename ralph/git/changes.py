@@ -81,12 +81,15 @@ def names_in(printed: bytes) -> list[str]:
     return os.fsdecode(printed).split("\0")[:-1]
 
 
+_Files = dict[str, tuple[str, object]]
+
+
 class Tree(NamedTuple):
     """A commit and every file that differs from it, with what git says of it and what identifies its content."""
 
     head: str
     """Empty without a repository or before the first commit."""
-    files: dict[str, tuple[str, object]]
+    files: _Files
 
 
 def commits_between(
@@ -201,7 +204,7 @@ class Changes:
         done = run_git(*_STATUS.split(), cwd=self._tree, env=env) if (self._tree / ".git").exists() else None
         if done is None or done.code:
             return None
-        head, files = "", dict[str, tuple[str, object]]()
+        head, files = "", _Files()
         for entry in names_in(done.stdout):
             if entry.startswith("# branch.oid "):
                 head = entry.split()[-1].removeprefix("(initial)")
@@ -212,7 +215,7 @@ class Changes:
 
     def _look_at_all(self) -> Tree:
         """Looks at all files, if git cannot tell which have changed."""
-        files = dict[str, tuple[str, object]]()
+        files = _Files()
         for folder, inside, names in os.walk(self._tree):
             inside[:] = [name for name in inside if name != ".git"]
             for one in names:

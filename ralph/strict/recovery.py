@@ -137,12 +137,11 @@ def put_files_back(run: Run, death: UnjudgedIteration, before: TreeBefore, end: 
 def commit_ticked_tasks(run: Run) -> None:
     """Commits tasks that were ticked and not committed, or unticks them."""
     noted = run.state.load_note(UncommittedFiles) or UncommittedFiles()
-    guard = Guard(run) if any(noted.names.values()) else None  # the user decides where HEAD is now
-    for task in tasks.read_tasks(run.file.text):
-        message = f"{task.id}: done before ralph was killed\n\nRalph-Task: {task.id}\n"
-        if guard and task.done and noted.names.get(task.id) and (why := guard.commit_task(task.id, message)):
-            what = f"{task.id} was ticked when ralph was killed, and cannot be committed"
+    for name in [task.id for task in tasks.read_tasks(run.file.text) if task.done and noted.names.get(task.id)]:
+        guard = Guard(run)  # which knows of no HEAD to put back: the user decides where it is now
+        if why := guard.commit_task(name, f"{name}: done before ralph was killed\n\nRalph-Task: {name}\n"):
+            what = f"{name} was ticked when ralph was killed, and cannot be committed"
             run.console.complain(f"{what}: {': '.join(why.splitlines())}")
-            begun = timestamp()  # its checks pass because it was done
-            run.file.edit(edits.with_mark, " ", task.id, note="begun", why=begun)
-            run.file.edit(edits.with_failure, task.id, why, run.settings.max_tries)
+            # its checks pass because it was done
+            run.file.edit(edits.with_mark, " ", name, note="begun", why=timestamp())
+            run.file.edit(edits.with_failure, name, why, run.settings.max_tries)
