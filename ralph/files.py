@@ -24,7 +24,7 @@ def os_errors_as_ralph_errors(path: str | Path, done: str, *, fix: str = "") -> 
     try:
         yield
     except OSError as error:
-        raise RalphError(f"{path}: cannot be {done}: {error.strerror}", 1, fix=fix) from error
+        raise RalphError(f"{path}: cannot be {done}: {error.strerror or error}", 1, fix=fix) from error
 
 
 def replace_file(path: Path, data: bytes) -> None:

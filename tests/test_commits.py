@@ -80,13 +80,15 @@ def test_only_sees_what_new_rules_hide_and_the_permissions_of_files(
     project: Project, agent: Agent, *, strict: bool
 ) -> None:
     project.does("echo s > secret.txt; echo b > b.txt; git add .; git commit -qm more; chmod 600 secret.txt")
+    project.does("mkdir .venv; echo '*' > .venv/.gitignore; echo > .venv/python")
     wants(project, ONE.replace("one.txt", "tests/one"))
-    does = runs(f"{HIDES}; chmod 644 secret.txt; chmod 600 b.txt; mkdir tests; echo > tests/one")
+    does = runs(f"{HIDES}; chmod 644 secret.txt; chmod 600 b.txt; echo > .venv/new; mkdir tests; echo > tests/one")
     agent.story(tries(does), tries()) if strict else agent.story(step(does, ticks="all", writes_done=True))
     run = project.build("--only", "tests/**", *(["--strict"] if strict else []))
     assert run.code == 0, run.text
     names = {path.name for path in project.root.iterdir()}
-    assert names == {".git", "feature.md", "feature_PROGRESS.md", "secret.txt", "b.txt", "tests"}, run.text
+    assert names == {".git", ".venv", "feature.md", "feature_PROGRESS.md", "secret.txt", "b.txt", "tests"}, run.text
+    assert len([*(project.root / ".venv").iterdir()]) == 3, "that one hid itself before"
     rights = [stat.S_IMODE((project.root / name).stat().st_mode) for name in ("secret.txt", "b.txt")]
     assert rights == [0o600, 0o644]
 

@@ -36,8 +36,8 @@ def show_dry_run(start: PreparedStart, state: State) -> None:
         )
         if (task := tasks.select_next(listed)) is None:
             raise RalphError(f"there is no prompt to show: {acceptance.nothing_to_begin(listed).why}", 4)
-        if roles := roles_of(start):
-            start = start.in_mode(roles.role_of_task(task), as_role=True)
+        if role := roles_of(start).role_of_task(task):
+            start = start.in_mode(role, as_role=True)
         values = _prompt_values(state, task.id) | acceptance.prompt_values(task, acceptance.new_session_token(), state)
     agent = start.agents[0]._replace(rung=int(str(values.get("TRY", 1))) - 1)
     argv = agent.command_line(start.settings, "…", file="…", mcp=start.tools_server)

@@ -2,13 +2,11 @@
 
 import contextlib
 import os
-import re
-import shutil
 import stat
 import time
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,10 +18,10 @@ from ralph.process.programs import Finished, call_program, is_git_running
 _TIMEOUT_S = 60.0
 _FILES_AT_MOST = 50_000
 """The most files to look at without git; the user may plan in a home folder."""
-_HASHED_BYTES = 50_000_000
-"""A larger file counts as changed when its timestamps change."""
-_FIRST_READ_S = 0.1
-"""Seconds for reading uncommitted files before the first iteration; later only those that seem to change are read."""
+_READ_BYTES = 50_000_000
+"""How much to read at each look; what does not fit counts as changed when its timestamps change."""
+_FILE_COSTS_BYTES = 4000
+"""To open a file takes as long as to read so much."""
 _TICK_S = 0.02
 """Timestamps of files may be this many seconds behind."""
 IN_NO_OTHER = "--ignore-submodules=dirty"
@@ -39,7 +37,7 @@ _FIELDS = {"1": 8, "u": 10, "?": 1}
 
 def run_git(
     *arguments: str,
-    cwd: Path | None = None,
+    cwd: str | Path = ".",
     env: Mapping[str, str] = os.environ,
     stdin: bytes = b"",
     timeout_s: float = _TIMEOUT_S,
@@ -50,18 +48,12 @@ def run_git(
     does not take a folder that only looks like a repository for one.
     """
     pinned = ("-c", "core.fsmonitor=false", "-c", "safe.bareRepository=explicit")
-    argv = [_git_program(), "--no-optional-locks", *pinned, "-C", str(cwd or "."), *arguments]
+    argv = ["git", "--no-optional-locks", *pinned, "-C", str(cwd), *arguments]
     try:
         env = {**env, "LC_ALL": "C", "GIT_NO_LAZY_FETCH": "1"}
         return call_program(argv, timeout_s=timeout_s, env=env, stdin=stdin)
     except OSError as error:
         return Finished(code=127, stdout=b"", stderr=str(error).encode(errors="replace"))
-
-
-@cache
-def _git_program() -> str:
-    """The path of git, which is looked up once, since PATH may be long."""
-    return shutil.which("git") or "git"
 
 
 def error_text(done: Finished) -> str:
@@ -89,64 +81,15 @@ def names_in(printed: bytes) -> list[str]:
     return os.fsdecode(printed).split("\0")[:-1]
 
 
+_Files = dict[str, tuple[str, object]]
+
+
 class Tree(NamedTuple):
-    """A commit and every file that differs from it, with something that identifies its version."""
+    """A commit and every file that differs from it, with what git says of it and what identifies its content."""
 
     head: str
     """Empty without a repository or before the first commit."""
-    files: dict[str, tuple[str, object]]
-
-
-def read_tree(top: Path, env: Mapping[str, str], within: set[str]) -> Tree | None:
-    """Reads the working tree by git, without ignored files; None if git cannot tell.
-
-    `within` are the repositories within the tree, to which new ones are added: all of their files are included.
-    """
-    done = run_git(*_STATUS.split(), cwd=top, env=env) if (top / ".git").exists() else None
-    if done is None or done.code:
-        return None
-    head, files = "", dict[str, tuple[str, object]]()
-    for entry in names_in(done.stdout):
-        if entry.startswith("# branch.oid "):
-            head = entry.split()[-1].removeprefix("(initial)")
-        elif entry[0] in _FIELDS:
-            name = entry.split(" ", _FIELDS[entry[0]])[-1].rstrip("/")
-            files[name] = entry, _file_version(top, name)
-            if isinstance(files[name][1], Tree):
-                within.add(name)
-    return Tree(head, files | {name: ("", _file_version(top, name)) for name in within - files.keys()})
-
-
-def _all_files(top: Path) -> Tree:
-    """Reads all files, if git cannot tell which have changed."""
-    files = dict[str, tuple[str, object]]()
-    for folder, inside, names in os.walk(top):
-        inside[:] = [name for name in inside if name != ".git"]
-        for name in names:
-            path = os.path.relpath(f"{folder}/{name}", top)
-            files[path] = "", _file_version(top, path)
-        if len(files) > _FILES_AT_MOST:
-            break
-    return Tree("", files)
-
-
-def _file_version(top: Path, name: str) -> object:
-    with contextlib.suppress(OSError):
-        found = os.lstat(f"{top}/{name}")
-        if stat.S_ISDIR(found.st_mode):  # a repository within, such as a submodule
-            return _all_files(top / name)
-        return found.st_mtime_ns, found.st_size, found.st_mode, found.st_ino
-    return None
-
-
-def _content_digest(path: str) -> object:
-    """Identifies a file's content and permissions; None if it is too large, or not a file."""
-    with contextlib.suppress(OSError):
-        found = os.lstat(path)
-        if stat.S_ISREG(found.st_mode) and found.st_size <= _HASHED_BYTES:
-            with open(path, "rb") as file:  # noqa: PTH123 - a third of Path's time
-                return found.st_mode, found.st_size, zlib.crc32(file.read())
-    return None
+    files: _Files
 
 
 def commits_between(git: Callable[..., Finished], old: str, new: str) -> tuple[Commits, list[str]]:
@@ -207,45 +150,32 @@ class Changes:
         self._ignored = {os.path.relpath(path, real) for one in own for path in (one.absolute(), one.resolve())}
         self._own = os.path.relpath(os.path.realpath(state_home()), real) + os.sep
         self._began = time.time()
-        env = {**os.environ, "GIT_CEILING_DIRECTORIES": str(self._tree.parent)}  # none above, if this one is broken
-        modules = os.fsdecode(read_or_empty(self._tree / ".gitmodules"))
-        within = set(re.findall(r"(?m)^\s*path\s*=\s*(.+?)\s*$", modules))
-        self._known = partial(read_tree, env=env, within=within)  # copied once: that takes as long as to read ten files
-        self._contents = dict[str, object]()
-        """Digests of files when last read, by name; one that keeps its digest was only touched."""
+        self._known = dict[str, tuple[object, object]]()
+        """For each file, by what to tell that it was touched since the last look, and what identified its content."""
+        self._bytes_left = _READ_BYTES
         self.disturbed = False
         """Whether something else than an iteration may have changed files since the last look."""
 
     def begin(self) -> None:
         """Takes the first look; changes from now on are an iteration's. Runs the first git."""
-        seen = self._known(self._tree)
-        self._look = self._known if seen else _all_files
-        self._seen = seen or _all_files(self._tree)
+        seen = self._look_by_git()
+        self._look = self._look_by_git if seen else self._look_at_all
+        self._seen = seen or self._look_at_all()
 
     def begin_iteration(self) -> None:
         """Takes note that an iteration begins, whose changes and git locks are to be found."""
         if self.disturbed:
             self.take_changes()
-        until = time.monotonic() + _FIRST_READ_S
-        for name in self._seen.files if not self._contents else ():
-            if time.monotonic() < until:
-                self._contents[name] = _content_digest(f"{self._tree}/{name}")
         self._began = time.time()
 
     def take_changes(self) -> tuple[Commits, tuple[str, ...]]:
         """Returns the commits since the last look, and the files that changed, committed or not."""
-        self.disturbed = False
-        before, now = self._seen, self._look(self._tree)
+        self.disturbed, self._bytes_left = False, _READ_BYTES
+        before, now = self._seen, self._look()
         if now is None:
             return Commits(), ()
         self._seen = now
-        names = set[str]()
-        for name in before.files | now.files:
-            if (was := before.files.get(name)) != (found := now.files.get(name)):
-                known, self._contents[name] = self._contents.get(name), _content_digest(f"{self._tree}/{name}")
-                is_same = known is not None and known == self._contents[name]
-                if not (was and found and is_same and was[0] == found[0]):
-                    names.add(name)
+        names = {name for name in before.files | now.files if before.files.get(name) != now.files.get(name)}
         commits = Commits(head=now.head, base=before.head)
         if now.head not in ("", before.head):
             commits, differ = commits_between(partial(run_git, cwd=self._tree), before.head, now.head)
@@ -258,9 +188,53 @@ class Changes:
 
     def identify_tree(self) -> str:
         """The commit at the last look, with `-dirty-DIGEST` if there were uncommitted changes; empty without one."""
-        differ = sorted((name, *each) for name, each in self._seen.files.items() if not self._is_own(name))
-        dirty = f"-dirty-{zlib.crc32(repr(differ).encode()):08x}" if any(entry for _, entry, _ in differ) else ""
-        return self._seen.head[:10] + dirty if self._seen.head else ""
+        head, found = self._seen
+        differ = sorted(one for one in found.items() if not self._is_own(one[0]))
+        dirty = f"-dirty-{zlib.crc32(repr(differ).encode()):08x}" if differ else ""
+        return head and head[:10] + dirty
 
     def _is_own(self, name: str) -> bool:
         return name in self._ignored or name.startswith(self._own)
+
+    def _look_by_git(self) -> Tree | None:
+        """Looks at the working tree by git, without ignored files; None if git cannot tell."""
+        env = {**os.environ, "GIT_CEILING_DIRECTORIES": str(self._tree.parent)}  # none above, if this one is broken
+        done = run_git(*_STATUS.split(), cwd=self._tree, env=env) if (self._tree / ".git").exists() else None
+        if done is None or done.code:
+            return None
+        head, files = "", _Files()
+        for entry in names_in(done.stdout):
+            if entry.startswith("# branch.oid "):
+                head = entry.split()[-1].removeprefix("(initial)")
+            elif entry[0] in _FIELDS:
+                name = entry.split(" ", _FIELDS[entry[0]])[-1]
+                files[name] = entry, self._identify_content(name)
+        return Tree(head, files)
+
+    def _look_at_all(self) -> Tree:
+        """Looks at all files, if git cannot tell which have changed."""
+        files = _Files()
+        for folder, inside, names in os.walk(self._tree):
+            inside[:] = [name for name in inside if name != ".git"]
+            for one in names:
+                name = os.path.relpath(f"{folder}/{one}", self._tree)
+                files[name] = "", self._identify_content(name)
+            if len(files) > _FILES_AT_MOST:
+                break
+        return Tree("", files)
+
+    def _identify_content(self, name: str) -> object:
+        """Identifies a file's content and permissions; its timestamps do so if too much would have to be read."""
+        with contextlib.suppress(OSError):
+            there = os.lstat(path := f"{self._tree}/{name}")
+            stamps = there.st_mtime_ns, there.st_size, there.st_mode, there.st_ino
+            seen, content = self._known.get(name, (None, None))
+            if stamps != seen:
+                content = stamps
+                if stat.S_ISREG(there.st_mode) and there.st_size < self._bytes_left:
+                    self._bytes_left -= there.st_size + _FILE_COSTS_BYTES
+                    with open(path, "rb") as file:  # noqa: PTH123 - a third of Path's time
+                        content = there.st_mode, there.st_size, zlib.crc32(file.read())
+                self._known[name] = stamps, content
+            return content
+        return None

@@ -3,6 +3,7 @@
 The shadow handles files. No git may run here while git's settings are changed: see settings.py.
 """
 
+import binascii
 import contextlib
 import functools
 import json
@@ -18,7 +19,6 @@ from ralph import files
 from ralph.agent.turn import Commits
 from ralph.errors import RalphError
 from ralph.git.changes import (
-    IN_NO_OTHER,
     NAMED,
     commits_between,
     error_text,
@@ -38,6 +38,11 @@ _SIGNING_S = 30.0
 _BEGUN = ["MERGE_HEAD", "rebase-merge", "rebase-apply", "CHERRY_PICK_HEAD", "REVERT_HEAD", "sequencer", "BISECT_LOG"]
 """Files in the .git folder that show an unfinished operation."""
 _ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+
+
+def shadow_folder(root: Path) -> Path:
+    """The folder in which ralph keeps what it knows of the working tree at `root`."""
+    return files.state_home() / "shadow" / f"{binascii.crc32(os.fsencode(root)):08x}"
 
 
 class Git:
@@ -73,6 +78,17 @@ class Git:
         """Runs git with `-z` and returns the names that it prints."""
         return names_in(self.run(*arguments))
 
+    def existing_files(self, names: Iterable[str]) -> dict[str, os.stat_result]:
+        """Returns the status of the existing files among these names, without those beyond a link."""
+        real, found = functools.cache(os.path.realpath), {}
+        for name in names:
+            path = f"{self.root}/{name}"
+            folder = os.path.dirname(path)  # noqa: PTH120 - it may be thousands
+            with contextlib.suppress(OSError):
+                if real(folder) == folder:
+                    found[name] = os.lstat(path)
+        return found
+
     def _call(self, *arguments: str, stdin: bytes = b"", timeout_s: float = _TIMEOUT_S) -> Finished:
         pinned = ("-c", "core.hooksPath=/dev/null")
         return run_git(*pinned, *arguments, cwd=self.root, env=self._env, stdin=stdin, timeout_s=timeout_s)
@@ -81,143 +97,93 @@ class Git:
 class Repository(Git):
     """The repository of a working tree, at the paths that it had before an agent could move it."""
 
-    index_copy: Path
-    """Where `save_head_and_index` saves a copy of the index."""
-
     def __init__(self, paths: Sequence[str]) -> None:
         self.paths = paths
         """The paths of its parts, as git reports them."""
-        root, git_dir, common, index, hooks = paths
-        self.hooks = Path(hooks)
-        env = {"GIT_DIR": git_dir, "GIT_WORK_TREE": root, "GIT_INDEX_FILE": index, "GIT_NO_REPLACE_OBJECTS": "1"}
-        super().__init__(Path(root), {**os.environ, **env})
-        self.git_dir, self.common, self._index = Path(git_dir), Path(common), Path(index)
-        self._committed: tuple[str, Sequence[str]] = "", []
-        """A commit and its files, as a cache."""
+        root, self.git_dir, self.common, self.index, self.hooks = map(Path, paths)
+        env = {"GIT_DIR": paths[1], "GIT_WORK_TREE": paths[0], "GIT_INDEX_FILE": paths[3]}
+        super().__init__(root, {**os.environ, **env, "GIT_NO_REPLACE_OBJECTS": "1"})
+        self.index_lock = Path(f"{self.index}.lock")
+        """Exists while a git holds the index, such as a `git commit` that waits for its editor."""
+        self.index_copy = shadow_folder(root) / "index-of-project"
+        """Where `save_head_and_index` saves a copy of the index."""
 
     @classmethod
     def find_around(cls, top: Path) -> "Repository | None":
         """Returns the repository around `top`, or None. Raises RalphError if git refuses it, such as another user's."""
         asked = ("--show-toplevel", "--absolute-git-dir", "--git-common-dir", "--git-path", "index")
         done = run_git("rev-parse", "--path-format=absolute", *asked, "--git-path", "hooks", cwd=top)
-        what = f"git does not work in {top}: {error_text(done)}"
-        if done.code and b"not a git repository" not in done.stderr:
+        if not done.code:
+            found = os.fsdecode(done.stdout)[1:-1].split("\n/")  # a name may contain line breaks
+            return cls([f"/{path}" for path in found])
+        what, folder = f"git does not work in {top}: {error_text(done)}", working_tree(top) / ".git"
+        if b"not a git repository" not in done.stderr:
             raise RalphError(what)
-        folder = working_tree(top) / ".git"
-        if done.code and folder.is_dir():
+        if folder.is_dir():
             raise RalphError(what, 4, fix=f"look at {folder}/HEAD: its usual content is ref: refs/heads/main")
-        found = os.fsdecode(b"\n" + done.stdout).removesuffix("\n").split("\n/")  # a name may contain line breaks
-        return None if done.code else cls([f"/{path}" for path in found[1:]])
-
-    def ignore_rules_outside_tree(self) -> bytes:
-        """Returns the ignore rules that are not in the tree."""
-        usual = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
-        own = self.output_of("config", "--type=path", f"--default={usual}/git/ignore", "core.excludesFile")
-        return files.read_or_empty(Path(own)) + b"\n" + files.read_or_empty(self.common / "info" / "exclude")
+        return None
 
     def save_head_and_index(self) -> Place:
         """Returns branch, commit and unfinished operations, and saves a copy of the index."""
         self.copy_index(self.index_copy)
-        return *self.read_head(), self._unfinished_operations()
+        return *self.read_head(), self.unfinished_operations()
 
     def copy_index(self, path: Path) -> None:
         """Copies the current index to that path."""
-        files.overwrite_file(path, files.read_or_empty(self._index))
+        files.overwrite_file(path, files.read_or_empty(self.index))
         with contextlib.suppress(FileNotFoundError):
-            shutil.copystat(self._index, path)
-
-    def committed_files(self) -> Sequence[str]:
-        """The files in the commit of HEAD."""
-        if self._committed[0] != (now := self.read_head()[1]):
-            asked = ["ls-tree", "-r", "-z", "--name-only", "--full-tree", "HEAD"]
-            self._committed = now, self.list_names(*asked) if now else []
-        return self._committed[1]
+            shutil.copystat(self.index, path)
 
     def read_head(self) -> tuple[str, str]:
         """Returns the branch and the commit of HEAD, mostly without running git."""
-        message = text_of(self.git_dir / "HEAD").strip()
-        branch = message.partition("ref: ")[2]
-        found = text_of(self.common / branch).strip() if branch else message
-        if _ID.fullmatch(found):
-            return branch, found
-        branch = self.output_of("symbolic-ref", "--quiet", "HEAD")
-        return branch, self.output_of("rev-parse", "--verify", "--quiet", "HEAD")
+        head = text_of(self.git_dir / "HEAD").strip()
+        if _ID.fullmatch(head):
+            return "", head
+        branch = "refs/" + head.partition("ref: refs/")[2]
+        if not (self.common / branch).is_file():  # a packed or unborn branch, another format of refs, or nonsense
+            branch = self.output_of("symbolic-ref", "--quiet", "HEAD")
+        return branch, self.read_branch(branch) if branch else ""
 
     def read_branch(self, branch: str) -> str:
         """Returns the commit of a branch, mostly without running git; empty if the branch is gone."""
         found = text_of(self.common / branch).strip()
         return found if _ID.fullmatch(found) else self.output_of("rev-parse", "--verify", "--quiet", branch)
 
-    def index_now(self) -> bytes:
-        """Returns the bytes of the index if they differ from the saved copy, else nothing."""
-        now = files.read_or_empty(self._index)
-        return b"" if now == files.read_or_empty(self.index_copy) else now
-
-    def put_index_back(self) -> None:
-        """Puts the saved index back, byte by byte."""
+    def put_index_back(self, seen: Path | None = None) -> None:
+        """Puts the saved index back; what the user staged after the index was copied to `seen` stays."""
+        if seen and (by_user := self._index_rows(seen) ^ self._index_rows(self.index)):
+            before, after = self._index_rows(self.index_copy), self._index_rows(seen)
+            undo = [*(f"0 {row.split()[1]}\t{_name_in(row)}" for row in after - before), *(before - after)]
+            kept = {*map(_name_in, by_user)}
+            rows = nul_terminated(row for row in undo if _name_in(row) not in kept)
+            self.run("update-index", "-z", "--index-info", stdin=rows)
+            return
         staged = self.index_copy.read_bytes()
-        if files.read_or_empty(self._index) != staged:
-            files.replace_file(self._index, staged)
-            shutil.copystat(self.index_copy, self._index)  # a newer time would hide changes made meanwhile
+        if files.read_or_empty(self.index) != staged:  # byte by byte, with all that git remembers
+            files.replace_file(self.index, staged)
+            shutil.copystat(self.index_copy, self.index)  # a newer time would hide changes made meanwhile
         if not staged:
-            self._index.unlink(missing_ok=True)
+            self.index.unlink(missing_ok=True)
 
-    def put_head_back(self, was: Place, aside: Callable[[str], Path]) -> tuple[str, int] | None:
-        """Puts HEAD and its branch back. Returns None if they had not moved.
+    def _index_rows(self, index: Path) -> set[str]:
+        """Returns what is staged in an index, without what git remembers of timestamps."""
+        git = Git(self.root, {**self._env, "GIT_INDEX_FILE": str(index)})
+        return {*git.list_names("ls-files", "--stage", "-z")} if files.read_or_empty(index) else set()
 
-        Else a ref that keeps the commit that was there, empty if it was the same, and how many commits went. Raises
-        RalphError with exit code 4 if the old commit no longer exists.
+    def put_head_back(self, branch: str, commit: str) -> tuple[str, int]:
+        """Puts HEAD on that branch, and the branch at that commit; without a branch HEAD itself, with none before it.
+
+        Returns a ref that keeps the commit that was there, empty if it was the same, and how many commits went.
         """
-        branch, commit, were_begun = was
-        was_nonsense = self._repair_head(branch, commit)
-        now = self.read_head()
-        begun = [one for one in self._unfinished_operations() if one not in were_begun]
-        if not was_nonsense and now == (branch, commit) and not begun:
-            return None
-        if commit and self._call("cat-file", "-e", commit).code:
-            what = f"{self.git_dir} lacks the commit {commit[:10]}, at which HEAD was: somebody made it again"
-            raise RalphError(f"{what}; bring the old one back, or keep this one", 4)
         kept, count = "", 0
-        for one in (self.output_of("rev-parse", "--verify", "--quiet", branch or "HEAD"), now[1]):
+        for one in (self.read_branch(branch) if branch else "", self.read_head()[1]):
             if one not in ("", commit):
                 kept = self.keep_commit(one)
                 count = int(self.output_of("rev-list", "--count", one, *([f"^{commit}"] if commit else [])) or 0)
-        for one in begun:
-            shutil.move(self.git_dir / one, aside(one))
-        if commit:
-            self.run("update-ref", "--no-deref", branch or "HEAD", commit)
-        else:
-            self.run("update-ref", "--no-deref", "-d", branch)
+        self.run("update-ref", "--no-deref", *([branch or "HEAD", commit] if commit else ["-d", branch]))
         if branch:
             self.run("symbolic-ref", "-m", "ralph: put back", "HEAD", branch)
         return kept, count
-
-    def _repair_head(self, branch: str, commit: str) -> bool:
-        """Writes HEAD again if its content is invalid, since git sees no repository then; returns whether it did."""
-        message = text_of(self.git_dir / "HEAD")
-        if message.startswith("ref: refs/") or _ID.fullmatch(message.strip()):
-            return False
-        files.overwrite_file(self.git_dir / "HEAD", os.fsencode(f"ref: {branch}\n" if branch else f"{commit}\n"))
-        return True
-
-    def _index_entries(self, index: Path) -> dict[str, str]:
-        """Returns the entries of an index, by name and stage, without what git remembers of timestamps."""
-        if not files.read_or_empty(index):
-            return {}
-        listed = Git(self.root, {**self._env, "GIT_INDEX_FILE": str(index)}).list_names("ls-files", "--stage", "-z")
-        return {row[row.index("\t") - 1 :]: row for row in listed}  # `100644 OBJECT STAGE`, a tab, the name
-
-    def put_index_back_keeping_later_changes(self, seen: Path) -> None:
-        """Puts the saved index back, except what the user staged after the index was copied to `seen`."""
-        before, after, now = map(self._index_entries, (self.index_copy, seen, self._index))
-        if after == now:
-            self.put_index_back()
-            return
-        rows = list[str]()
-        for name in before.keys() | after.keys():
-            if before.get(name) != after.get(name) == now.get(name):
-                rows.append(before.get(name) or f"0 {'0' * 40}\t{name.partition(chr(9))[2]}")
-        self.run("update-index", "-z", "--index-info", stdin=nul_terminated(rows))
 
     def keep_files(self, names: Iterable[str]) -> str:
         """Keeps these files as they are now in a commit on top of HEAD. Returns its ref; empty if git cannot."""
@@ -235,7 +201,8 @@ class Repository(Git):
         self.run("update-ref", "--no-deref", ref, commit)
         return ref
 
-    def _unfinished_operations(self) -> list[str]:
+    def unfinished_operations(self) -> list[str]:
+        """Returns the files in git's folder that show an unfinished operation, such as a merge."""
         return [name for name in _BEGUN if os.path.lexists(self.git_dir / name)]
 
     def commit_files(
@@ -247,31 +214,28 @@ class Repository(Git):
         project's hooks; names come by standard input, since a sandbox may hide ralph's files.
         """
         before = self.read_head()[1]
-        found = existing_files(self.root, names)
-        folders = {name for name, at in found.items() if stat.S_ISDIR(at.st_mode)}
-        if folders:  # folders that replaced files; a commit cannot hold one, unless it is a submodule
-            folders.difference_update(self.checked_out_submodules())
-        there = found.keys() - folders
+        found = self.existing_files(names)
+        # folders that replaced files; a commit cannot hold one, unless it is a submodule
+        folders = {name for name, at in found.items() if stat.S_ISDIR(at.st_mode)} - self.moved_submodules()
+        there, known = found.keys() - folders, {*names} - folders
         added = self._call("add", "--intent-to-add", "--ignore-errors", *NAMED, stdin=literal_pathspecs(there))
         if added.code not in (0, 1):
             return Commits(), f"git add fails: {error_text(added)}", []
-        known = {*names} - folders
         if added.code or len(there) < len(known):  # some are ignored, or gone
-            known.intersection_update(self.list_names("ls-files", "-z"))
+            known &= {*self.list_names("ls-files", "-z")}
         left_out = sorted(there - known)
-        if not known:
+        if not known:  # git would take no name for all of them
             return Commits(), "", left_out
         # like the user's own `git commit`, except that it asks nothing, and uses the hooks' folder of the start
-        pinned = ("-c", f"core.hooksPath={self.hooks}", "-c", "maintenance.auto=false")
-        how = ("--only", "--quiet", "--cleanup=whitespace", "--message", message.replace("\0", ""))
-        failed = run(["git", "-C", str(self.root), *pinned, "commit", *how, *NAMED], literal_pathspecs(known))
-        now = self.read_head()[1]
+        pinned, named = ("-c", f"core.hooksPath={self.hooks}", "-c", "maintenance.auto=false"), literal_pathspecs(known)
+        commit = ("commit", "--only", "--quiet", "--cleanup=whitespace", "-m", message.replace("\0", ""), *NAMED)
+        failed = run(["git", "-C", str(self.root), *pinned, *commit], named)
+        had_nothing = failed and self._call(*commit, "--dry-run", stdin=named).code == 1
         if failed or (self.hooks / "pre-commit").exists():  # a hook may have committed another version than is staged
-            self._call("reset", "--quiet", *NAMED, stdin=literal_pathspecs(known))
+            self._call("reset", "--quiet", *NAMED, stdin=named)
+        now = self.read_head()[1]
         if now == before:
-            asked = ("status", "--porcelain", "-z", "-uall", "--no-renames", IN_NO_OTHER)
-            changed = {entry[3:] for entry in self.list_names(*asked)}
-            return Commits(), failed if changed.intersection(known) else "", left_out
+            return Commits(), "" if had_nothing else failed, left_out
         made, in_it = self.commit_stats(now)
         more = [name for name in in_it if name not in names]
         if more or made.base != before:
@@ -279,18 +243,11 @@ class Repository(Git):
             return Commits(), why, []
         return made, "", left_out
 
-    def checked_out_submodules(self) -> dict[str, str]:
-        """Returns the commit that is checked out in each submodule, by its name."""
-        if not (self.root / ".gitmodules").exists():
-            return {}
-        listed = [row.split("\t") for row in self.list_names("ls-files", "--stage", "-z") if row.startswith("160000 ")]
-        env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-        there = [name for _, name in listed if (self.root / name / ".git").exists()]
-        return {name: Git(self.root / name, env).output_of("rev-parse", "HEAD") for name in there}
-
-    def is_locked(self) -> bool:
-        """Whether another git holds the index, such as a `git commit` that waits for its editor."""
-        return self._index.with_name(f"{self._index.name}.lock").exists()
+    def moved_submodules(self) -> set[str]:
+        """Returns the submodules in which another commit is checked out than the one that is staged."""
+        paths = re.findall(r"(?m)^\s*path\s*=\s*(.+?)\s*$", text_of(self.root / ".gitmodules"))
+        named = [f":(top,literal){path}" for path in paths]
+        return {*self.list_names("ls-files", "--modified", "-z", "--", *named)} if named else set()
 
     def commit_stats(self, commit: str) -> tuple[Commits, list[str]]:
         """Returns the size of a commit, and the files that it changed."""
@@ -298,7 +255,7 @@ class Repository(Git):
 
     def check_can_commit(self) -> None:
         """Raises RalphError, before money is spent, if git could not commit here."""
-        if begun := self._unfinished_operations():
+        if begun := self.unfinished_operations():
             what = f"{self.git_dir / begun[0]}: something is not finished, and commits would become part of it"
             raise RalphError(what, fix="git status says what it is")
         signs = self.output_of("config", "--type=bool", "commit.gpgSign") == "true"
@@ -310,6 +267,11 @@ class Repository(Git):
             raise RalphError(f"git cannot commit in {self.root}: {error_text(done)}")
 
 
+def _name_in(row: str) -> str:
+    """The name in a row of `git ls-files --stage`, and in those of `git update-index --index-info`."""
+    return row.partition("\t")[2]
+
+
 def jj_commit(root: Path, names: Iterable[str], message: str) -> str:
     """Commits these files with jj (https://jj-vcs.github.io/jj/), which tracks changes itself. Returns why not."""
     filesets = [f"root-file:{json.dumps(name, ensure_ascii=False)}" for name in names]
@@ -318,18 +280,6 @@ def jj_commit(root: Path, names: Iterable[str], message: str) -> str:
     return error_text(done) if done.code else ""
 
 
-def existing_files(root: Path, names: Iterable[str]) -> dict[str, os.stat_result]:
-    """Returns the status of the existing files among these names, without those beyond a link."""
-    real, found = functools.cache(os.path.realpath), {}
-    for name in names:
-        path = f"{root}/{name}"
-        folder = os.path.dirname(path)  # noqa: PTH120 - it may be thousands
-        with contextlib.suppress(OSError):
-            if real(folder) == folder:
-                found[name] = os.lstat(path)
-    return found
-
-
-def text_of(path: Path) -> str:
+def text_of(path: str | Path) -> str:
     """The content of a file as text that can hold any bytes; empty if it cannot be read."""
     return os.fsdecode(files.read_or_empty(path))

@@ -2,12 +2,13 @@
 
 All files are compared that git reads and an agent may write: the repository's, the user's own, and what they include.
 That takes no process; only if their bytes differ is git asked, outside the repository, which settings differ. One that
-is not known to be harmless ends the run, and the user decides.
+is not known to be harmless ends the run, and the user decides. So does a change of what the guard compares besides:
+git's hooks, and the links in git's folder. Nothing of all this is ever put back.
 """
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -31,37 +32,32 @@ _HARMLESS = re.compile(
 )
 """By git's documentation, no value of these makes one of ralph's calls run a program, or work on another tree."""
 _AS_GIT_INIT_WRITES = ("core.bare\nfalse", "core.repositoryformatversion\n0")
+_LEADS = "-> "
+_DEEP = ("objects", "refs", "logs", "hooks", "info")
+"""The folders of git's in which to look for links; of its objects only the first level."""
+_RULES = ("/commondir", "/info/exclude", "/info/attributes")
 
 
 class GitConfigWatch:
     """Compares git's settings for `top` with those when an iteration began."""
 
     def __init__(self, top: Path, state: State) -> None:
-        self._tree, self._state = working_tree(top), state
-        self._folders = [one for one in (top, *top.parents) if one.is_relative_to(self._tree)]
-        """The folders in which git could find a repository for `top`."""
-        usual = ("~/.gitconfig", f"{os.environ.get('XDG_CONFIG_HOME') or '~/.config'}/git/config")
-        self._own = [os.environ.get("GIT_CONFIG_GLOBAL") or "", *map(os.path.expanduser, usual)]
-        self._known, self._left = self._read(), dict[str, str]()
-        self._noted = dict[str, str]()
+        self._top, self._tree, self._state = top, working_tree(top), state
+        self._known, self._noted = self._read(), dict[str, str]()
         self.serious: list[str] = []
-        """In words, the changes that may make git run a program."""
-        self.harmless = ""
-        """In words, the last harmless change."""
+        """In words, the changes that may make git run a program, or work elsewhere."""
+        self.harmless: list[str] = []
+        """In words, the harmless changes of this iteration."""
 
     @property
     def block_reason(self) -> str:
         """Why git may not run any more; empty if it may."""
-        return tampering_reason(self.serious)
-
-    def resume(self) -> None:
-        """Compares with the settings when the iteration began in which ralph died."""
-        if noted := self._state.load_note(GitSettings):
-            self._known, self._left = noted.before, noted.at_end
+        left = "no git ran since, so HEAD and the index are as they were left: make it what it was"
+        return "; ".join([*self.serious, left]) if self.serious else ""
 
     def begin(self) -> None:
         """Compares with the current settings from now on; so does the next run, if this one dies."""
-        self._known, self._left, self.harmless = self._read(), {}, ""
+        self._known, self.harmless = self._read(), []
         if self._known != self._noted:
             self._state.save_note(GitSettings(before=self._known))
             self._noted = self._known
@@ -72,32 +68,80 @@ class GitConfigWatch:
             noted.at_end = self._read()
             self._state.save_note(noted)
 
-    def compare(self) -> None:
+    def compare_after_death(self) -> None:
+        """Finds what the iteration changed in which ralph died."""
+        if noted := self._state.load_note(GitSettings):
+            self._known = noted.before
+            self.compare(noted.at_end)
+
+    def compare(self, now: dict[str, str] | None = None) -> None:
         """Finds what changed since; called after anything ran that an agent may have written."""
-        now = self._left or self._read()
-        for name in sorted(now.keys() | self._known.keys()) if now != self._known else ():
-            was, is_now = self._known.get(name, ""), now.get(name, "")
-            settings = sorted(parse_git_settings(was) ^ parse_git_settings(is_now))
-            keys = list(dict.fromkeys(one.partition("\n")[0] for one in settings))
-            message = f"{name.removeprefix(f'{self._tree}/')} was changed: {join_names(keys, 9)}"
-            if not all(map(is_harmless, settings)):
-                self.serious.append(message + keep_versions(name, (was, is_now), self._state.keep_copy))
-            elif keys:
-                self.harmless = message
+        now = now or self._read()
+        self.compare_files(self._known, now)
         self._known = now
+
+    def compare_files(self, before: Mapping[str, str], now: Mapping[str, str]) -> None:
+        """Finds what changed in the files with these texts; keeps both versions unless the change is harmless."""
+        for name in sorted(before.keys() | now.keys()) if before != now else ():
+            was, is_now = before.get(name, ""), now.get(name, "")
+            what, harmless = self._describe_change(name, was, is_now) if was != is_now else ("", True)
+            message = f"{name.removeprefix(f'{self._tree}/')} {what}"
+            if not harmless:
+                texts = [text for text in (was, is_now) if text and not text.startswith(_LEADS)]
+                kept = [str(self._state.keep_copy(Path(name).name, os.fsencode(text))) for text in texts]
+                self.serious.append(message + (f" (before and after are {', '.join(kept)})" if kept else ""))
+            elif what:
+                self.harmless.append(message)
+
+    def _describe_change(self, name: str, was: str, is_now: str) -> tuple[str, bool]:
+        """Returns in words what changed in a file, empty if nothing did, and whether that is harmless."""
+        if name in self._known:
+            settings = sorted(parse_git_settings(was) ^ parse_git_settings(is_now))
+            keys = [*dict.fromkeys(one.partition("\n")[0] for one in settings)]
+            return f"was changed: {join_names(keys, 9)}" if keys else "", all(map(is_harmless, settings))
+        if is_now.startswith(_LEADS):
+            return f"leads to {is_now.removeprefix(_LEADS)} now", False
+        if Path(name).parent.name == "hooks" and not was:
+            return "is new, and git runs it at each commit", True
+        if name.endswith(".jsonl") and is_now.startswith(was):  # a history grows
+            return "", True
+        return "was changed" if is_now else "is gone", False
 
     def _read(self) -> dict[str, str]:
         """Reads each of these files; returns their text by path, empty for a missing file."""
-        found, places = dict[str, str](), [*self._own]
-        for folder in self._folders:
-            git_dir = git_folder(folder)
-            common = git_dir / os.fsdecode(read_or_empty(git_dir / "commondir")).strip()
-            places += [f"{place}/{name}" for place in {git_dir, common} for name in _FILES]
+        usual = ("~/.gitconfig", f"{os.environ.get('XDG_CONFIG_HOME') or '~/.config'}/git/config")
+        places = [os.environ.get("GIT_CONFIG_GLOBAL") or "", *map(os.path.expanduser, usual)]
+        for folder in (self._top, *self._top.parents):  # git could find a repository in each
+            if folder.is_relative_to(self._tree):
+                git_dir = git_folder(folder)
+                common = git_dir / os.fsdecode(read_or_empty(git_dir / "commondir")).strip()
+                places += [f"{place}/{name}" for place in {git_dir, common} for name in _FILES]
+        found = dict[str, str]()
         for path in places:
             if path not in found:
                 found[path] = text = os.fsdecode(read_or_empty(path))
                 places += _included_files(path, text) if "include" in text.lower() else ()
         return found
+
+
+def snapshot_git_folders(root: str, git_dir: str, common: str) -> dict[str, str]:
+    """Returns hooks and rules by path, where git's folders are, and where links in them lead, as deep as git writes."""
+    found = {f"{root}/.git": os.fsdecode(read_or_empty(f"{root}/.git"))}
+    found |= {one: _LEADS + os.path.realpath(one) for one in (root, git_dir, common) if Path(one).is_dir()}
+    for top in {git_dir, common}:
+        for folder, inside, names in os.walk(top):
+            for name in (*inside, *names):
+                path = f"{folder}/{name}"
+                below = path.removeprefix(top)
+                if os.path.islink(path):  # noqa: PTH114 - some hundred, and Path takes thrice as long
+                    found[path] = _LEADS + os.readlink(path)  # noqa: PTH115 - a string
+                elif below in _RULES or (below.startswith("/hooks/") and not name.endswith(".sample")):
+                    found[path] = os.fsdecode(read_or_empty(path))
+            if folder == top:
+                inside[:] = _DEEP
+            elif folder == f"{top}/objects":
+                inside.clear()
+    return found
 
 
 @cache
@@ -122,15 +166,3 @@ def parse_git_settings(text: str) -> set[str]:
 def is_harmless(setting: str) -> bool:
     """Whether adding or removing this setting lets git do no more than before."""
     return setting in _AS_GIT_INIT_WRITES or bool(_HARMLESS.fullmatch(setting.partition("\n")[0]))
-
-
-def keep_versions(name: str, versions: Sequence[str], keep: Callable[[str, bytes], Path]) -> str:
-    """Keeps copies of both versions of a file; returns where, in words."""
-    paths = [str(keep(name.rpartition("/")[2], os.fsencode(text))) for text in versions if text]
-    return f" (before and after are {', '.join(paths)})" if paths else ""
-
-
-def tampering_reason(serious: Sequence[str]) -> str:
-    """Returns why the run ends if something serious was found; else empty."""
-    left = "no git ran since, so HEAD and the index are as they were left: make it what it was"
-    return "; ".join([*serious, left]) if serious else ""

@@ -25,6 +25,8 @@ class Snapshot(NamedTuple):
     """What existed and is not in the index: repositories, and files that cannot be read."""
     modes: Mapping[str, int] = {}
     """The modes of the files, by name, whose mode says more than whether they are executable."""
+    hidden_rules: Sequence[str] = ()
+    """Each `.gitignore` that hides itself."""
 
 
 @dataclass
@@ -77,8 +79,6 @@ class TreeBefore(Note):
     compared: Mapping[str, str] = field(default_factory=dict)
     """What is only compared, never put back: its state by path."""
     root: str = ""
-    folder: str = ""
-    """The folder of the shadow."""
     own: Sequence[str] = ()
     protected: Collection[str] = ()
     snapshot: Snapshot = field(default_factory=Snapshot)
@@ -96,8 +96,8 @@ class TreeAtEnd(Note):
     file_name: ClassVar = "last-look"
     record: str
     """The name of the iteration's transcript."""
-    changes: Mapping[str, bool]
-    """What the iteration had changed, each with whether it existed before."""
+    changes: Mapping[str, str]
+    """What the iteration had changed, each with what git's status says of it."""
     head: Sequence[str]
     """The branch and the commit."""
     progress: str

@@ -2,10 +2,9 @@
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 from ralph.agent.turn import Outcome, without_signals
 from ralph.errors import RalphError
@@ -14,18 +13,18 @@ from ralph.plan import progress, tasks
 from ralph.plan.tasks import Note, Task, edits
 from ralph.plan.tasks.mending import restore_own_sections
 from ralph.run import acceptance, evidence
-from ralph.run.acceptance import Check, CheckResult
+from ralph.run.acceptance import Check
 from ralph.run.context import Run
 from ralph.run.evidence import check_done, run_verify
 from ralph.run.judge import Controller, Iteration
 from ralph.run.stop_rules import Reason, Stop
 from ralph.strict.final_words import Finding, commit_message, read_final_words, requested_mode
 from ralph.strict.guard import Guard
-from ralph.strict.review_diff import diff_since_review, save_reviewed_files
-from ralph.strict.roles import roles_of
+from ralph.strict.roles import diff_since_review, roles_of, save_reviewed_files
 from ralph.words import join_names, plural, timestamp
 
 _REJECTIONS = 3
+_HELD = "its checks held before it was begun"
 
 
 class StrictController(Controller):
@@ -34,17 +33,13 @@ class StrictController(Controller):
     picks_tasks = True
     _task: Task
     """The task of the current attempt."""
+    _role = ""
+    """The role that works on it, if there are roles."""
 
     def __init__(self, run: Run, guard: Guard) -> None:
-        self._run = run
-        self._guard, self.around_turn = guard, guard.around_turn
-        self._file = run.file
+        self._run, self._file, self._guard, self.around_turn = run, run.file, guard, guard.around_turn
         self._roles = roles_of(run.start)
-        self._role = ""
-        """The role that works on the task, if there are roles."""
         self._token = acceptance.new_session_token()
-        self._without_proof = ""
-        """Why nothing proves the task done, if it is ticked because two agents said so."""
 
     def tidy_task_list(self) -> None:
         """Gives each task an id, ticks those whose subtasks are all done, and leaves none in progress."""
@@ -59,23 +54,19 @@ class StrictController(Controller):
 
     def choose_next(self) -> Stop | None:
         """Chooses and marks the next task. Returns a Stop if none can begin."""
-        run = self._run
-        alone = run.settings.task
+        run, alone = self._run, self._run.settings.task
         listed = acceptance.validate_list(self._file.text, self._file.path.name, run.settings)
         if (task := tasks.select_next(listed, alone, run.tally.crashes)) is None:
-            return Stop(Reason.ONCE) if self._is_task_ticked(alone) else acceptance.nothing_to_begin(listed, alone)
+            return Stop(Reason.ONCE) if self._is_ticked(alone) else acceptance.nothing_to_begin(listed, alone)
         self._task = task
-        self._without_proof = ""
         run.update_iteration(task=task.id)
-        if self._roles:
-            self._role = self._roles.role_of_task(task)
-            run.use_mode(self._role, as_role=True)
+        if role := self._roles.role_of_task(task):
+            run.use_mode(role, as_role=True)
+        self._role = role
         notes = self._run_checks_before(task) if self._demands_proof and not task.note_values("begun") else []
         self._edit_list(lambda text: edits.with_evidence(edits.with_mark(text, "~", task.id), task.id, notes))
-        values = acceptance.prompt_values(self._current_task, self._token, run.state)
-        if self._roles:
-            values["TEST_CHANGES"] = diff_since_review(run, task.id)
-        run.update_iteration(values=values)
+        values = acceptance.prompt_values(self._task_now, self._token, run.state)
+        run.update_iteration(values={**values, "TEST_CHANGES": diff_since_review(run, task.id)})
         return None
 
     @property
@@ -83,46 +74,44 @@ class StrictController(Controller):
         return self._run.settings.evidence and not self._run.start.rehearsal  # no fake agent can meet a check
 
     @property
-    def _current_task(self) -> Task:
+    def _task_now(self) -> Task:
         """The task as it is in the progress file now."""
-        return tasks.find_task(tasks.read_tasks(self._file.text), self._task.id) or self._task
+        return tasks.find_task(self._file.last.tasks, self._task.id) or self._task
+
+    def _is_ticked(self, task_id: str | None) -> bool:
+        found = tasks.find_task(self._file.last.tasks, task_id)
+        return found is not None and found.done
 
     def _run_checks_before(self, task: Task) -> list[Note]:
         """Runs the checks of a task before its first attempt. Returns notes: those that pass already prove nothing."""
         run, checks = self._run, acceptance.checks_of_tasks(task.chain)
         runs_programs = any("command" in one.fields for one in checks)
         if runs_programs:  # an agent may have written them
-            self._edit_list(lambda text: text)
+            self._edit_list(bytes)
             self._guard.remember_tree()
-        found = evidence.run_checks(run, checks, self._lacked_by_commit)
+        found = evidence.run_checks(run, checks, partial(self._guard.lacked_by_commit, task.id))
         if runs_programs:
             self._guard.undo_changes_by_checks("before a task is begun")
         if found is None:
             return []
         notes = evidence.evidence_notes(found, self._guard.head_id())
-        held_before = [one.value for one in notes if one.name == "held"]
-        if held_before:
+        if held_before := [one.value for one in notes if one.name == "held"]:
             count = f"{len(held_before)} of {plural(len(found), 'check')}"
             message = f"{task.id}: {count} hold before it is begun: {join_names(held_before)}"
             run.screen.say(f"ralph: {message}")
             run.write_journal("checks", success=False, message=message, requirement_id=task.id)
         return notes
 
-    def _is_task_ticked(self, task: str | None) -> bool:
-        there = tasks.find_task(tasks.read_tasks(self._file.text), task)
-        return there is not None and there.done
-
     def conclude(self, iteration: Iteration) -> Iteration:
         """Checks what the agent proposes, then ticks and commits the task, or records why not."""
-        run = self._run
-        outcome = iteration.turn.outcome
-        goes_on = outcome is Outcome.CONTEXT_FULL and not iteration.failed and run.settings.on_failure == "keep"
-        if iteration.is_repeated or iteration.ended or outcome is Outcome.FAILED or goes_on:
+        run, turn = self._run, iteration.turn
+        goes_on = turn.outcome is Outcome.CONTEXT_FULL and not iteration.failed and run.settings.on_failure == "keep"
+        if iteration.is_repeated or iteration.ended or turn.outcome is Outcome.FAILED or goes_on:
             iteration = self._put_task_down(iteration)
         else:
             iteration = self._judge_attempt(iteration)
-        if (mode := requested_mode(iteration.turn.final_words, self._token)) in run.settings.then:
-            self._edit_list(lambda text: progress.with_mode(text, mode))
+        if (mode := requested_mode(turn.final_words, self._token)) in run.settings.then:
+            self._edit_list(progress.with_mode, mode)
         elif mode:
             why = f"{run.start.template} does not name it in RALPH_THEN"
             run.console.complain(f"the request for the mode {mode} is ignored: {why}")
@@ -131,72 +120,76 @@ class StrictController(Controller):
         run.changes.disturbed = False  # the guard compares by itself, and faster
         if iteration.passed and not run.is_attempt and not run.read_progress().open:
             iteration = replace(iteration, refused=tuple(check_done(run, is_verified=True)))
-        elif iteration.ended is None and self._is_task_ticked(run.settings.task):
+        elif iteration.ended is None and self._is_ticked(run.settings.task):
             iteration = replace(iteration, ended=Stop(Reason.ONCE))  # even if a limit is reached with it
         return replace(iteration, after=run.read_progress(), commits=self._guard.committed)
 
     def _judge_attempt(self, iteration: Iteration) -> Iteration:
         """Checks the attempt, then ticks and commits the task, hands it to the next role, or records why not."""
-        run = self._run
-        task = self._task
-        roles = self._roles
+        run, task, guard = self._run, self._task, self._guard
         found = self._run_gates(iteration)
-        self._guard.undo_changes_by_checks("while a task is checked")
-        if found.is_pass and not self._guard.blocked and (locked := self._guard.wait_for_index()):
-            return self._put_task_down(replace(iteration, failed=locked))
-        if found.is_pass and not self._guard.blocked:
-            if roles and (role := roles.next_role(self._role)):
-                if role == roles.last_writer:
-                    save_reviewed_files(run, task.id, acceptance.touched_files(run.state, task.id))
+        guard.undo_changes_by_checks("while a task is checked")
+        if found.is_pass and not guard.blocked:
+            if locked := guard.wait_for_index():
+                return self._put_task_down(replace(iteration, failed=locked))
+            if role := self._roles.next_role(self._role):
+                if role == self._roles.last_writer:
+                    save_reviewed_files(run, task.id)
                 self._mark_task(" ", "role", role)
-            elif why := self._tick_and_commit(iteration):
+            elif why := self._tick_and_commit(iteration, found.note):
                 found = Finding(failed=why, red=True)
         stop = run.stop_if_interrupted()
-        if self._guard.blocked or (found.failed and stop):
+        if guard.blocked or (found.failed and stop):
             return self._put_task_down(replace(iteration, ended=stop))
         if found.is_pass:
             return replace(iteration, moved=True, passed=True)
-        if found.unproved and not self._current_task.note_values("claimed"):
-            return self._record_unproved(iteration, found.unproved)
-        self._restore_if_asked()
-        return self._record_failure(iteration, found)
+        if found.unproved and not self._task_now.note_values("claimed"):  # no failure: another agent has to confirm it
+            changed = join_names(acceptance.touched_files(run.state, task.id), 10) or "nothing"
+            first = without_signals(iteration.turn.final_words).partition("\n")[0]
+            self._mark_task(" ", "claimed", f"{timestamp()} changed {changed}; said: {first}")
+            run.screen.say(f"ralph: {task.id}: {found.unproved}; another agent looks at it")
+            return iteration
+        return self._record_failure(self._put_task_down(iteration), found)
 
     def _record_failure(self, iteration: Iteration, found: Finding) -> Iteration:
         """Records why the attempt failed, as a failure of the task or of the role that is to blame."""
-        run, task, roles = self._run, self._task, self._roles
+        task, role, roles = self._task, self._role, self._roles
         if found.blocked:
             self._mark_task("!", "blocked", edits.BY_AGENT + found.blocked)
             return replace(iteration, failed=f"{task.id} is blocked: {found.blocked}", may_retry=True)
-        most = run.settings.max_tries
-        why = found.failed or found.unproved
+        most, why = self._run.settings.max_tries, found.failed or found.unproved
         if found.rejected and sum(": rejected: " in one for one in task.note_values("failed")) >= _REJECTIONS - 1:
             most = task.tries + 1  # builder and reviewer do not agree, so the user decides
-        if roles and roles.is_to_blame(self._role, found):
-            self._mark_task(" ", "role", f"{self._role}: {why}")
-            return replace(iteration, failed=f"{task.id}, {self._role}: {why}")
-        if roles:
-            self._mark_task(" ", "role", roles.role_after_failure(self._role, found))
-        self._edit_list(lambda text: edits.with_failure(text, task.id, why, most, is_claimed=bool(found.unproved)))
+        has_bad_work = found.rejected or found.red or role in (roles.last_writer, roles.fix)
+        if not has_bad_work:  # else the role failed, which does not count as an attempt at the task
+            self._mark_task(" ", "role", f"{role}: {why}")
+            return replace(iteration, failed=f"{task.id}, {role}: {why}")
+        if found.rejected or found.red:
+            role = roles.last_writer if found.rejected else roles.fix or roles.last_writer
+        if role:
+            self._mark_task(" ", "role", role)
+        self._edit_list(edits.with_failure, task.id, why, most, is_claimed=bool(found.unproved))
         message = f"{task.id}, attempt {task.tries + 1}: {why}"
         return replace(iteration, failed=message, may_retry=task.has_attempts_left(most))
 
     def _run_gates(self, iteration: Iteration) -> Finding:
         """Judges the attempt: what the agent did and said, then the task's checks and verify, then the proof."""
-        task = self._task
-        roles = self._roles
-        turn = iteration.turn
-        if iteration.failed:
-            return Finding(failed=iteration.failed)
-        if outside := iteration.findings.outside:
-            return Finding(failed=f"{join_names(outside)} changed, which is not allowed here: put back")
-        if turn.outcome is not Outcome.OK:
-            return Finding(failed=turn.why)
+        run, task, turn, roles = self._run, self._task, iteration.turn, self._roles
+        outside = join_names(iteration.findings.outside)
+        failed = iteration.failed or (outside and f"{outside} changed, which is not allowed here: put back")
+        if failed or turn.outcome is not Outcome.OK:
+            return Finding(failed=failed or turn.why)
         claim = read_final_words(turn.final_words, turn.proposal or {}, token=self._token, task_id=task.id)
         claim = Finding() if claim.rejected and self._is_dismissed(claim.failed) else claim
-        if not claim.is_pass or (roles and self._role not in (roles.last_writer, roles.fix)):
+        if not claim.is_pass or self._role not in (roles.last_writer, roles.fix):
             return claim
         checks = acceptance.checks_of_tasks(task.chain)
-        for ended in self._run_checks(checks):
+        asked = [] if run.start.rehearsal else acceptance.join_browser_actions(checks)  # no fake agent can meet them
+        lacks = partial(self._guard.lacked_by_commit, task.id)
+        for check in [*asked, None] if run.settings.verify else asked:
+            ended = evidence.run_check(run, check, lacks) if check else run_verify(run)
+            if ended and check and (ended.failed or not check.fields):
+                run.screen.remark(f"ralph: {ended.why or ended.what}")
             if ended is None:
                 return Finding(failed="a signal came while it was checked")
             if ended.failed:
@@ -206,48 +199,29 @@ class StrictController(Controller):
     def _is_dismissed(self, rejection: str) -> bool:
         """Whether the user dismissed all that a reviewer names, with a reason for each below the task."""
         named = re.findall(rf"\b{re.escape(self._role)}:[^\s:]+:[\w-]+", rejection)
-        notes = self._current_task.note_values("dismissed")
+        notes = self._task_now.note_values("dismissed")
         if settled := bool(named) and all(any(one.startswith(f"{name}: ") for one in notes) for name in named):
             self._run.console.complain(f"{self._task.id}: ignored, since it was dismissed: {join_names(named)}")
         return settled
 
     def _require_proof(self, iteration: Iteration, checks: Sequence[Check]) -> Finding:
         """Requires evidence that the attempt made the checks green, or two agents' word if nothing can prove it."""
-        now = self._current_task
-        has_changes = bool(self._guard.uncommitted_files(now.id)) or iteration.before.size != iteration.after.size
+        now = self._task_now
+        touched = acceptance.touched_files(self._run.state, now.id)
+        has_changes = bool(touched) or iteration.before.size != iteration.after.size
         has_checks = any(one.fields for one in checks)
         if evidence.is_proved(now, checks, has_changes=has_changes) or (has_checks and not self._demands_proof):
             return Finding()
         if not has_checks:
             return Finding(unproved="it changed nothing, and nothing checks it: give it a `verify:` line")
-        why = "its checks held before it was begun"
         if now.note_values("claimed"):
-            self._without_proof = why
-            return Finding()
-        return Finding(unproved=f"{why}, so they prove nothing")
+            return Finding(note=_HELD)
+        return Finding(unproved=f"{_HELD}, so they prove nothing")
 
-    def _lacked_by_commit(self, path: Path, holds: bytes) -> str:
-        return self._guard.lacked_by_commit(self._task.id, path, holds)
-
-    def _run_checks(self, wanted: Sequence[Check]) -> Iterator[CheckResult | None]:
-        """Runs these checks and then verify; yields each result, or None if a signal came."""
-        run = self._run
-        if run.start.rehearsal:  # no fake agent can meet them
-            wanted = ()
-        for one in acceptance.join_browser_actions(wanted):
-            ended = evidence.run_check(run, one, self._lacked_by_commit)
-            if ended and (ended.failed or not one.fields):
-                run.screen.remark(f"ralph: {ended.why or ended.what}")
-            yield ended
-        if run.settings.verify:
-            yield run_verify(run)
-
-    def _tick_and_commit(self, iteration: Iteration) -> str:
+    def _tick_and_commit(self, iteration: Iteration, note: str) -> str:
         """Ticks the task, then commits it, so that the commit has the tick. Returns why it could not, or nothing."""
-        task = self._task
-        before = self._file.text
-        ids, proof = [one.id for one in task.chain], self._without_proof
-        self._edit_list(lambda text: edits.with_task_done(text, *ids, note="note" if proof else "", why=proof))
+        task, before = self._task, self._file.text
+        self._edit_list(edits.with_task_done, *(one.id for one in task.chain), note="note" if note else "", why=note)
         self._guard.write_statuses_to_plan()
         message = commit_message(task.id, task.text, iteration.turn.final_words, self._role)
         failed = self._guard.commit_task(task.id, message)
@@ -255,18 +229,8 @@ class StrictController(Controller):
         if failed:
             self._edit_list(lambda text: restore_own_sections(before, text).text)
         else:
-            save_reviewed_files(self._run, task.id, ())
+            save_reviewed_files(self._run, task.id)  # forgets them
         return failed
-
-    def _record_unproved(self, iteration: Iteration, why: str) -> Iteration:
-        """Records a first claim that nothing proves. It does not fail the attempt: another agent has to confirm it."""
-        run, task = self._run, self._task
-        changed = join_names(self._guard.uncommitted_files(task.id), 10) or "nothing"
-        first = without_signals(iteration.turn.final_words).partition("\n")[0]
-        message = f"{timestamp()} changed {changed}; said: {first}"
-        self._mark_task(" ", "claimed", message)
-        run.screen.say(f"ralph: {task.id}: {why}; another agent looks at it")
-        return iteration
 
     def close(self) -> None:
         """Leaves no task in progress."""
@@ -281,25 +245,21 @@ class StrictController(Controller):
         self._guard.remember_tree()
         broken = evidence.recheck(self._run, self._file.text, partial(self._guard.lacked_by_commit, ""))
         self._guard.undo_changes_by_checks("while all is checked again")
-        self._edit_list(lambda text: edits.with_tasks_reopened(text, broken or {}))
+        self._edit_list(edits.with_tasks_reopened, broken or {})
         return broken
 
     def _put_task_down(self, iteration: Iteration) -> Iteration:
-        if iteration.ended is None:
-            self._restore_if_asked()
+        """Leaves the task for later; if --on-failure says restore, discards its changes, unless the run ends."""
+        if iteration.ended is None and self._run.settings.on_failure == "restore":
+            self._guard.discard_attempt(self._task.id)
         self._edit_list(edits.with_tidy_list)
         return iteration
 
-    def _restore_if_asked(self) -> None:
-        """Discards the changes of the attempt if --on-failure says restore."""
-        if self._run.settings.on_failure == "restore":
-            self._guard.discard_attempt(self._task.id)
+    def _mark_task(self, mark: str, note: str, why: str) -> None:
+        self._edit_list(edits.with_mark, mark, self._task.id, note=note, why=why)
 
-    def _mark_task(self, mark: str, note: str = "", why: str = "") -> None:
-        self._edit_list(lambda text: edits.with_mark(text, mark, self._task.id, note=note, why=why))
-
-    def _edit_list(self, change: Callable[[bytes], bytes]) -> None:
+    def _edit_list(self, change: Callable[..., bytes], *more: object, **named: object) -> None:
         """Edits the list, and records that first: recovery takes unrecorded edits for the agent's."""
-        self._run.state.save_progress_copy(change(self._file.text))
-        self._file.edit(change)
+        self._run.state.save_progress_copy(change(self._file.text, *more, **named))
+        self._file.edit(change, *more, **named)
         self._guard.own_progress = self._file.text

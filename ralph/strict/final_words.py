@@ -27,7 +27,7 @@ _SILENT = (
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """The result of judging an attempt; it passed if nothing is set."""
+    """The result of judging an attempt; it passed if nothing speaks against it."""
 
     failed: str = ""
     """The reason, and on further lines the end of the output; never contains the run token."""
@@ -39,11 +39,13 @@ class Finding:
     """Whether it failed because a check did not pass."""
     rejected: bool = False
     """Whether it failed because a reviewer rejected it."""
+    note: str = ""
+    """What the tick needs as a note."""
 
     @property
     def is_pass(self) -> bool:
         """Whether nothing speaks against the attempt."""
-        return self == Finding()
+        return not (self.failed or self.blocked or self.unproved)
 
 
 def read_final_words(message: str, call: Mapping[str, Any], *, token: str, task_id: str) -> Finding:

@@ -19,10 +19,10 @@ from ralph.run.evidence import refuse_done
 from ralph.run.judge import why_not_done
 from ralph.screen.view import View
 from ralph.store import journal
-from ralph.store.notes import TreeBefore, UncommittedFiles, UnjudgedIteration
+from ralph.store.notes import TreeAtEnd, TreeBefore, UncommittedFiles, UnjudgedIteration
 from ralph.store.state import State
 from ralph.strict.guard import Guard, put_progress_back
-from ralph.strict.tree_notes import load_tree_at_end, load_tree_before, resume_shadow
+from ralph.strict.tree_notes import load_tree_notes, resume_shadow
 from ralph.words import timestamp
 
 
@@ -42,17 +42,16 @@ def recover(run: Run, held_lock: Lock) -> None:
     check_can_begin(run)  # else the rest is left to a run that can
     run.file.read()  # puts the file back if it is gone
     try:
-        compare_git_settings(run)  # before any git runs
-        before = load_tree_before(run.state)
-        guard = Guard(run, before) if before or run.state.load_note(UncommittedFiles) else None
-        if guard and before:
-            put_files_back(run, guard, before, death)  # what may not change; the rest is its task's
-        elif guard:
-            run.changes.begin()
-        put_list_back(run, before, death)  # ticks that ralph did not make
+        run.git_settings.compare_after_death()  # before any git runs
+        run.git_settings.begin()
+        if why := run.git_settings.block_reason:
+            raise RalphError(why, 4)  # noqa: TRY301 - the user decides, as with all that is raised here
+        before, end = load_tree_notes(run.state)
+        if before:
+            put_files_back(run, death, before, end)  # what may not change; the rest is its task's
+        put_list_back(run, death, end)  # ticks that ralph did not make
         run.write_down_put_back(death.iteration)
-        if guard:
-            commit_ticked_tasks(run, guard)  # or the tick is taken back
+        commit_ticked_tasks(run)  # or the tick is taken back
         refuse_unchecked_done(run)  # which was never checked
     except RalphError as error:
         if error.exit_code == 4:
@@ -85,24 +84,15 @@ def record_death(run: Run, death: UnjudgedIteration) -> None:
         journal.append_line(run.state.journal, line)
 
 
-def compare_git_settings(run: Run) -> None:
-    """Raises RalphError if git's settings were changed, since git may not run with them."""
-    run.git_settings.resume()
-    run.git_settings.compare()
-    run.git_settings.begin()
-    if why := run.git_settings.block_reason:
-        raise RalphError(why, 4)
-
-
-def put_list_back(run: Run, before: TreeBefore | None, death: UnjudgedIteration) -> None:
+def put_list_back(run: Run, death: UnjudgedIteration, end: TreeAtEnd | None) -> None:
     """Under --strict puts the task list back; what the user changed after the supervisor's note stays."""
-    if run.start.is_strict_build and any(task.mark == "~" for task in tasks.read_tasks(death.own_progress_text)):
-        look = load_tree_at_end(run.state, before) if before else None
-        left = os.fsencode(look.progress) if look else run.read_progress() and run.file.text
-        if restore_own_sections(death.own_progress_text, left).text != left:  # else its content is the user's
-            put_progress_back(run, death.own_progress_text, "also after ralph was killed")
-    elif run.start.is_strict_build and death.own_progress_text:  # it worked on no task, or ralph had put it down
-        undo_ticks(run, death.mode, death.own_progress_text)
+    own = death.own_progress_text
+    if run.start.is_strict_build and any(task.mark == "~" for task in tasks.read_tasks(own)):
+        left = os.fsencode(end.progress) if end else run.file.text
+        if restore_own_sections(own, left).text != left:  # else its content is the user's
+            put_progress_back(run, own, "also after ralph was killed")
+    elif run.start.is_strict_build and own:  # it worked on no task, or ralph had put it down
+        undo_ticks(run, death.mode, own)
 
 
 def refuse_unchecked_done(run: Run) -> None:
@@ -117,40 +107,41 @@ def refuse_unchecked_done(run: Run) -> None:
 
 def put_plan_back(state: State, plan: Path) -> bool:
     """Puts the plan back if the iteration in which ralph died removed it. Returns whether it did."""
-    before = load_tree_before(state)
+    before, end = load_tree_notes(state)
     shadow = resume_shadow(before) if before and before.is_strict else None
-    look = load_tree_at_end(state, before) if before else None
     if not before or not shadow:
         return False
     name = os.path.relpath(os.path.realpath(plan.parent) + f"/{plan.name}", before.root)
-    if name not in shadow.changes() or (look and name not in look.changes):
-        return False
-    shadow.put_back([name], {name: True}, state.free_kept_path)
-    return True
+    changes = shadow.changes()
+    if is_removed := name in changes and (not end or name in end.changes):
+        shadow.put_back([name], changes, state.free_kept_path)
+    return is_removed
 
 
-def put_files_back(run: Run, guard: Guard, before: TreeBefore, death: UnjudgedIteration) -> None:
+def put_files_back(run: Run, death: UnjudgedIteration, before: TreeBefore, end: TreeAtEnd | None) -> None:
     """Puts the tree and the repository back; other changes of the iteration are assigned to its task."""
-    is_known = guard.resume_snapshot()
+    guard = Guard(run, before)
     if why := guard.why_no_git_may_run():
         run.state.remove_note(TreeBefore)
         raise RalphError(why, 4)
-    run.changes.begin()
-    ticked = [one.id for one in tasks.read_tasks(death.own_progress_text) if one.id and one.done]  # as ralph vouches
-    if not is_known or before.task in ticked:  # it had passed, and ralph died during the commit
+    task = tasks.find_task(tasks.read_tasks(death.own_progress_text), before.task or None)
+    if task and task.done:  # as ralph vouches: it had passed, and ralph died during the commit
         return
-    put_back = guard.undo_after_death(load_tree_at_end(run.state, before))
+    put_back = guard.undo_after_death(end)
     run.write_down_put_back(death.iteration)
     if put_back:
         what = f"{'; '.join(put_back)} in the iteration in which ralph died, and is put back"
         raise RalphError(f"{what}; its settings may not have been yours", 1, fix="start it again")
 
 
-def commit_ticked_tasks(run: Run, guard: Guard) -> None:
+def commit_ticked_tasks(run: Run) -> None:
     """Commits tasks that were ticked and not committed, or unticks them."""
-    ticked = [one.id for one in tasks.read_tasks(run.file.text) if one.id and one.done]
-    for task, why in guard.commit_ticked_leftovers(ticked).items():
-        what = f"{task} was ticked when ralph was killed, and cannot be committed"
-        run.console.complain(f"{what}: {': '.join(why.splitlines())}")
-        run.file.edit(edits.with_mark, " ", task, note="begun", why=timestamp())  # its checks pass because it was done
-        run.file.edit(edits.with_failure, task, why, run.settings.max_tries)
+    noted = run.state.load_note(UncommittedFiles) or UncommittedFiles()
+    for name in [task.id for task in tasks.read_tasks(run.file.text) if task.done and noted.names.get(task.id)]:
+        guard = Guard(run)  # which knows of no HEAD to put back: the user decides where it is now
+        if why := guard.commit_task(name, f"{name}: done before ralph was killed\n\nRalph-Task: {name}\n"):
+            what = f"{name} was ticked when ralph was killed, and cannot be committed"
+            run.console.complain(f"{what}: {': '.join(why.splitlines())}")
+            # its checks pass because it was done
+            run.file.edit(edits.with_mark, " ", name, note="begun", why=timestamp())
+            run.file.edit(edits.with_failure, name, why, run.settings.max_tries)

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from ralph import files
 from ralph.errors import RalphError
-from ralph.git.changes import names_in, nul_terminated, touched_at
-from ralph.git.repository import Git, Repository, existing_files
+from ralph.git.changes import nul_terminated, touched_at
+from ralph.git.repository import Git, Repository, shadow_folder
 from ralph.store.notes import Snapshot
 
 _SETTINGS = {
@@ -27,62 +27,64 @@ _SETTINGS = {
     "config": b"[core]\nrepositoryFormatVersion = 0\nbare = false\nexcludesFile = /dev/null\ncompression = 0\n",
     "info/attributes": b"* -text -eol -crlf -ident -filter -working-tree-encoding\n",
 }
+_STATUS = "status --porcelain -z --untracked-files=all --ignored=matching --no-renames -- ."
+_SAME, NEW, HIDDEN = "A ", "??", "!!"
+"""What `git status` says of a file that is as in the snapshot, of a new one, and of one that git ignores."""
 _USUAL = (0o644, 0o664, 0o755, 0o775)
 """File modes that git's two modes cover."""
-_RULES = ":(top,glob)**/.gitignore"
 _TICK_S = 0.02
 """Timestamps of files are up to 10 ms behind."""
 
 
 class Shadow(Git):
-    """The shadow of the tree at `root`, in `folder`.
+    """The shadow of the tree at `root`.
 
     `own` are the names of ralph's files in the tree, which it leaves out; `protected` are files and folders that it
     always includes, even if git ignores them. `index` is the file of the snapshot to compare with.
     """
 
-    def __init__(  # noqa: PLR0913 - what it takes to know a tree
-        self,
-        root: Path,
-        folder: Path,
-        own: Iterable[str],
-        protected: Collection[str],
-        *,
-        repository: Repository | None = None,
-        index: str = "index",
-    ) -> None:
+    def __init__(self, root: Path, own: Iterable[str], protected: Collection[str], index: str = "index") -> None:
+        self.folder = folder = shadow_folder(root)
+        self._index = folder / index
         env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
         env |= {"GIT_DIR": str(folder), "GIT_COMMON_DIR": str(folder), "GIT_WORK_TREE": str(root)}
-        env |= {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_INDEX_FILE": str(folder / index)}
+        env |= {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_INDEX_FILE": str(self._index)}
         super().__init__(root, env)
-        self.folder, self._repository, self._index = folder, repository, folder / index
-        self._rules = b"/.jj/\n"
+        self._rules = files.read_or_empty(folder / "info" / "exclude")
         """The ignore rules besides those in the tree, as they were when the run began."""
         self.own = [name for name in own if not name.startswith("..")]
         self.protected = protected
-        self._touched_when_begun: object = None
+        self._protected_when_begun = dict[str, float]()
         self.snapshot = Snapshot()
         """The state of all files when the iteration began."""
+        self.ignored: tuple[str, ...] = ()
+        """What git ignored at the last look."""
 
-    def begin(self) -> None:
+    def begin(self, repository: Repository | None) -> None:
         """Takes a snapshot of all files when an iteration begins."""
-        tracked = [] if self.snapshot.checksum else self._recreate()
+        tracked = [] if self.snapshot.checksum else self._recreate(repository)
         self.snapshot = self.snapshot._replace(at=time.time() - _TICK_S, left_alone=[])
-        self.update_snapshot({*self._find_changes(), *tracked})
-        self._touched_when_begun = self._protected_times()
+        found = self._compare()
+        rules = [name for name, how in found.items() if how == HIDDEN and is_rule_file(name)]
+        self.snapshot = self.snapshot._replace(hidden_rules=rules)
+        changed = {name for name, how in found.items() if how not in (_SAME, HIDDEN)}
+        if self.is_protected_touched():
+            self._protected_when_begun = self._protected_files()
+            changed |= self._protected_when_begun.keys()
+        self.update_snapshot(changed.union(tracked))
 
     def update_snapshot(self, found: Collection[str]) -> None:
         """Updates the snapshot to the current files; `found` are the names that may have changed since."""
-        left_alone = list[str]()
+        left_alone = [*self.snapshot.left_alone]
         modes = {name: mode for name, mode in self.snapshot.modes.items() if name not in found}
         known = set[str]()
-        for name, there in existing_files(self.root, found).items():
+        for name, there in self.existing_files(found).items():
             is_file = stat.S_ISREG(there.st_mode) and os.access(self.root / name, os.R_OK)
             if is_file or stat.S_ISLNK(there.st_mode):
                 known.add(name)
             else:
                 left_alone.append(name)
-            if is_file and (mode := stat.S_IMODE(there.st_mode)) not in _USUAL:
+            if (mode := _unusual_mode(there)) is not None:
                 modes[name] = mode
         try:
             for how, names in (("--force-remove", {*found} - known), ("--add", known)):
@@ -91,107 +93,81 @@ class Shadow(Git):
         except RalphError:  # the snapshot may have filled the disk
             shutil.rmtree(self.folder)
             raise
-        left_alone += self.snapshot.left_alone
-        self.snapshot = Snapshot(self.snapshot.at, self._checksum_now(), left_alone, modes)
+        self.snapshot = self.snapshot._replace(checksum=self.checksum_now(), left_alone=left_alone, modes=modes)
 
-    def _recreate(self) -> list[str]:
+    def _recreate(self, repository: Repository | None) -> list[str]:
         """Makes the shadow again when a run begins. Returns the names that the project tracks, even ignored ones.
 
         Links the project's objects, so that their contents need not be written again.
         """
-        self.prepare()
+        self._prepare()
+        self._rules = b"/.jj/\n"
         shutil.rmtree(self.folder)
         self.folder.mkdir(mode=0o700)  # private files are copied into it
-        if self._repository is None:
+        if repository is None:
             return []
-        self._rules += self._repository.ignore_rules_outside_tree()
+        usual = f"{os.environ.get('XDG_CONFIG_HOME') or '~/.config'}/git/ignore"
+        own = repository.output_of("config", "--type=path", f"--default={usual}", "core.excludesFile")
+        for path in (own, repository.common / "info" / "exclude"):
+            self._rules += files.read_or_empty(path) + b"\n"
         with contextlib.suppress(OSError):  # another file system
-            shutil.copytree(self._repository.common / "objects", self.folder / "objects", copy_function=os.link)
-        return self._repository.list_names("ls-files", "-z")
+            shutil.copytree(repository.common / "objects", self.folder / "objects", copy_function=os.link)
+        return repository.list_names("ls-files", "-z")
 
-    def resume(self, snapshot: Snapshot) -> bool:
-        """Switches to the snapshot of an earlier run. Returns whether its index is still intact."""
-        self._rules = files.read_or_empty(self.folder / "info" / "exclude")
-        self.snapshot = snapshot
-        return bool(snapshot.checksum) and self._checksum_now() == snapshot.checksum
+    def changes(self, *, thorough: bool = False) -> dict[str, str]:
+        """Returns what differs from the snapshot, and how, as git's status says it; nothing if the tree itself moved.
 
-    def compare_with_index(self, index: str) -> "Shadow":
-        """Returns a shadow of this tree that compares with another snapshot."""
-        return Shadow(self.root, self.folder, self.own, self.protected, index=index)
-
-    def changes(self) -> dict[str, bool]:
-        """Returns the changed names, each with whether it existed before; nothing if the tree itself has moved.
-
-        A new repository within the tree is the name of its folder, with a slash.
+        A new repository within the tree is the name of its folder, with a slash. If `thorough`, changed modes count as
+        well, and new ignore rules that hide themselves.
         """
         if os.path.realpath(self.root) != str(self.root):
             return {}
-        found = self._find_changes()
-        if self._checksum_now() != self.snapshot.checksum:
+        found = self._compare()
+        if self.checksum_now() != self.snapshot.checksum:
             raise RalphError(f"{self.folder}: was changed, and does not know any more how files were", 1)
-        if any(name.endswith(".gitignore") for name in found):
-            for name in [name for name, was_there in found.items() if not was_there]:
-                if 0.0 < touched_at(self.root / name) < self.snapshot.at:  # it is not new, only no longer ignored
-                    del found[name]
-        return found
+        self.ignored = tuple(name for name, how in found.items() if how == HIDDEN)
+        differ = {name: how for name, how in found.items() if how not in (_SAME, HIDDEN)}
+        if any(map(is_rule_file, differ)):  # what nobody has touched since is not new, only no longer ignored
+            new = [name for name, how in differ.items() if how == NEW]
+            for name in [name for name in new if 0.0 < touched_at(self.root / name) < self.snapshot.at]:
+                del differ[name]
+        if thorough:
+            differ |= dict.fromkeys(
+                {*filter(is_rule_file, self.ignored)}.difference(self.snapshot.hidden_rules), HIDDEN
+            )
+            same = [name for name, how in found.items() if how == _SAME]
+            for name, there in self.existing_files(same).items():
+                if _unusual_mode(there) != self.snapshot.modes.get(name):
+                    differ[name] = "AM"
+        missed = [name for name in self._protected_files() if found.get(name, HIDDEN) == HIDDEN]
+        return differ | dict.fromkeys(missed, NEW)
 
-    def newly_ignored_files(self) -> list[str]:
-        """Returns the files that only this iteration's ignore rules hide from git, so that `changes` misses them."""
-        asked = ["ls-files", "-o", "-i", "--exclude-standard", "--directory", "-z", "--", "."]
-        found_by_git = self.list_names(*asked, *self._excluded_pathspecs())
-        hidden = {name for name in found_by_git if not name.startswith(".git/")}
-        found = list[str]()
-        for name in hidden.difference(self._were_ignored(hidden)):
-            below = [f"{folder}/{one}" for folder, _, names in os.walk(self.root / name) for one in names]
-            found += [os.path.relpath(path, self.root) for path in below] if name.endswith("/") else [name]
-        return found
-
-    def files_with_changed_modes(self) -> list[str]:
-        """Returns the files whose mode changed; git itself only tells executable files from others."""
-        found = list[str]()
-        for name, at in existing_files(self.root, self.list_names("ls-files", "-z")).items():
-            mode = stat.S_IMODE(at.st_mode)
-            was = self.snapshot.modes.get(name)
-            if stat.S_ISREG(at.st_mode) and (mode not in _USUAL if was is None else mode != was):
-                found.append(name)
-        return found
-
-    def _were_ignored(self, names: Collection[str]) -> list[str]:
-        """Returns those of these names that the ignore rules of the snapshot covered."""
-        if not names:
-            return []
-        rules = self.folder / "rules"  # a tree of ignore files only
-        shutil.rmtree(rules, ignore_errors=True)
-        rules.mkdir()
-        then = self.run("ls-files", "-z", "--", _RULES)
-        self.run("checkout-index", "-z", "--stdin", f"--prefix={rules}/", stdin=then)
-        asked = ("check-ignore", "--no-index", "-z", "--stdin")
-        return names_in(self._call(f"--work-tree={rules}", *asked, stdin=nul_terminated(names)).stdout)
-
-    def put_back(self, names: Iterable[str], changes: Mapping[str, bool], aside: Callable[[str], Path]) -> list[str]:
-        """Undoes the changes of these names; `aside` says where to move what is there. Returns the names put back.
-
-        Ignore rules are put back first, and alone: the caller has to look again, as they may have hidden files.
-        """
-        wrong = [name for name in names if name.endswith(".gitignore")] or [*names]
-        for name in wrong:
+    def put_back(self, names: Iterable[str], changes: Mapping[str, str], aside: Callable[[str], Path]) -> None:
+        """Undoes the changes of these names; `aside` says where to move what is there."""
+        back = [name for name in names if changes[name] not in (NEW, HIDDEN)]
+        for name in names:
             path = self.root / name
             above = [*path.parents][: name.rstrip("/").count("/")]
             in_the_way = [one for one in above if one.is_symlink() or not one.is_dir()]
             place = [path, *in_the_way][-1]
             if os.path.lexists(place):
                 shutil.move(place, aside(os.path.relpath(place, self.root)))
-            if not changes[name]:
+            if name not in back:
                 with contextlib.suppress(OSError):  # not empty
                     for folder in above:
                         folder.rmdir()
-        back = [name for name in wrong if changes[name]]
-        self.run("checkout-index", "--force", "-z", "--stdin", stdin=nul_terminated(back))
+        if back:
+            self.run("checkout-index", "--force", "-z", "--stdin", stdin=nul_terminated(back))
         for name in self.snapshot.modes.keys() & back:
             (self.root / name).chmod(self.snapshot.modes[name])
-        return wrong
 
-    def prepare(self) -> None:
+    def _compare(self) -> dict[str, str]:
+        """Returns what `git status` says of each file. Writes nothing, so that a full disk hides no change."""
+        self._prepare()
+        excluded = [f":(top,exclude,literal){name}" for name in (*self.own, *self.snapshot.left_alone)]
+        return {line[3:]: line[:2] for line in self.list_names(*_STATUS.split(), *excluded)}
+
+    def _prepare(self) -> None:
         """Makes the folder, and writes ralph's settings into it, whatever was there.
 
         Raises RalphError if a link in it would have ralph write elsewhere.
@@ -204,29 +180,28 @@ class Shadow(Git):
         for name, text in {**_SETTINGS, "info/exclude": self._rules}.items():
             files.overwrite_file(self.folder / name, text)
 
-    def _checksum_now(self) -> str:
+    def checksum_now(self) -> str:
         """The checksum at the end of the index file; empty if there is none."""
         return files.read_or_empty(self._index)[-20:].hex()
 
-    def _find_changes(self) -> dict[str, bool]:
-        """Returns what differs from the index. Writes nothing, so that a full disk hides no change."""
-        found = self._changed_names(["."], "-d", "-m", "--exclude-standard")
-        if self.is_protected_touched():  # and git may ignore new files there
-            found |= self._changed_names([f":(top,literal){name}" for name in self.protected])
-        return found
-
     def is_protected_touched(self) -> bool:
         """Whether a protected file was touched since the iteration began."""
-        return self._touched_when_begun != self._protected_times()
+        return self._protected_when_begun != self._protected_files()
 
-    def _protected_times(self) -> list[object]:
+    def _protected_files(self) -> dict[str, float]:
+        """Returns when each protected file was last touched."""
         tops = [self.root / name for name in self.protected]
-        return [(path, touched_at(path)) for top in tops for path in (top, *top.rglob("*"))]
+        names = [os.path.relpath(path, self.root) for top in tops for path in (top, *top.rglob("*"))]
+        found = self.existing_files({*names}.difference(self.own))
+        return {name: there.st_ctime for name, there in found.items() if not stat.S_ISDIR(there.st_mode)}
 
-    def _changed_names(self, places: Iterable[str], *asked: str) -> dict[str, bool]:
-        self.prepare()
-        lines = self.list_names("ls-files", "-t", "-o", "-z", *asked, "--", *places, *self._excluded_pathspecs())
-        return {line[2:]: not line.startswith("?") for line in lines}
 
-    def _excluded_pathspecs(self) -> list[str]:
-        return [f":(top,exclude,literal){name}" for name in (*self.own, *self.snapshot.left_alone)]
+def is_rule_file(name: str) -> bool:
+    """Whether git takes the rules from this file by which it ignores others."""
+    return name.endswith(".gitignore")
+
+
+def _unusual_mode(there: os.stat_result) -> int | None:
+    """The mode of a file, if git's two modes do not cover it."""
+    mode = stat.S_IMODE(there.st_mode)
+    return mode if stat.S_ISREG(there.st_mode) and mode not in _USUAL else None
