@@ -40,6 +40,8 @@ def test_it_is_created_at_the_end_of_a_link_and_put_back_when_it_is_lost(project
     assert run.stderr.count("feature_PROGRESS.md was gone") == len(ACCIDENTS)
     kept = [file.read_text() for file in project.state.glob("ralph/*/kept/**/*") if file.is_file()]
     assert "precious\n" in kept
+    agent.story(step(runs(f"{ACCIDENTS[0]}; ln -s feature_PROGRESS.md feature_PROGRESS.md")))
+    assert (project.build("1").code, project.progress_text) == (3, before)
 
 
 def test_a_hand_edit_is_kept_during_an_iteration_and_obeyed_behind_it(project: Project, agent: Agent) -> None:
@@ -62,6 +64,7 @@ def test_a_hand_edit_is_kept_during_an_iteration_and_obeyed_behind_it(project: P
 
 CANNOT_BE = {
     "a pipe, which would block for ever": "mkfifo feature_PROGRESS.md",
+    "a loop of links": "ln -s feature_PROGRESS.md feature_PROGRESS.md",
     "read-only": "touch feature_PROGRESS.md; chmod 444 feature_PROGRESS.md",
     "not readable": "touch feature_PROGRESS.md; chmod 0 feature_PROGRESS.md",
     "a new one in a folder that is read-only": "chmod 555 .",
