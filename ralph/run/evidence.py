@@ -119,8 +119,9 @@ def check_done(run: Run, *, is_verified: bool = False) -> Sequence[str]:
     No task may be open, then the checks of all ticked tasks must pass once more, then the verify command.
     """
     before = _open_work(run)
-    reasons = why_not_done(run.file.last) if run.controller.picks_tasks else []
-    if not reasons:
+    open_tasks = why_not_done(run.file.last) if run.controller.picks_tasks else ""
+    reasons = [open_tasks]
+    if not open_tasks:
         if (broken := run.controller.recheck()) is None:
             return ()
         reasons = [f"{task} is not done: {why}" for task, why in broken.items()]

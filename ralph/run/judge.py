@@ -178,6 +178,7 @@ def _why_run_ends(iteration: Iteration, settings: Settings) -> Stop | None:
 
 
 def _why_done_refused(iteration: Iteration, tally: Tally) -> tuple[str, ...]:
+        why_not_done(after): bool(after.open),
     """Returns why a claim of done is refused, in words that the next iteration can act on; empty if it is not."""
     turn, after, missing = iteration.turn, iteration.after, iteration.missing
     nothing = "no task in the list, and no change since the plan began: plan first, or write the tasks"
@@ -189,12 +190,12 @@ def _why_done_refused(iteration: Iteration, tally: Tally) -> tuple[str, ...]:
         ),
         f"the iteration that claimed it did not end well: {turn.why}": turn.outcome is not Outcome.OK,
     }
-    return (*why_not_done(after), *(reason for reason, holds in reasons.items() if holds))
+    return tuple(reason for reason, holds in reasons.items() if holds)
 
 
-def why_not_done(now: Progress) -> list[str]:
-    """Returns why the plan is not done, as far as the progress file alone shows."""
-    return [f"{plural(len(now.open), 'task')} not ticked: {quote_tasks(now.open)}"] if now.open else []
+def why_not_done(now: Progress) -> str:
+    """Returns why the plan is not done, as far as the progress file alone shows; empty if nothing shows that."""
+    return f"{plural(len(now.open), 'task')} not ticked: {quote_tasks(now.open)}" if now.open else ""
 
 
 def quote_tasks(tasks: Sequence[Task]) -> str:
