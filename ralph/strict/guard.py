@@ -115,8 +115,7 @@ class Guard:
         self.remember_tree()
         self.committed = Commits()
         yield findings
-        if not self.why_no_git_may_run():
-            self._run.remove_orphaned_locks("the agent")
+        self.why_no_git_may_run()  # before any git runs
         if self.own_progress:
             findings.tampered = put_progress_back(self._run, self.own_progress, "while an agent works")
         self._settle_turn(findings)
