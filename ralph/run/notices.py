@@ -49,20 +49,21 @@ def first_line(run: Run) -> str:
     return f"progress in {run.file.path}{off}{found}{names and f' · notices: {names}'}"
 
 
-def _mode(run: Run) -> str:
+def _mode_and_rounds(run: Run) -> str:
     return f"{run.mode} {run.file.last.rounds}".strip()
 
 
+    heading = f"{_mode_and_rounds(run)} {run.start.name}"
 def iteration_heading(run: Run) -> str:
     """The first line of an iteration."""
     current, most = run.current, run.settings.max_iterations
     if run.settings.once:
-        return f"{_mode(run)} {run.start.name}"
+        return heading
     at_most = f" of {most}" if most else ""
     if run.earlier:
         at_most = f" ({current.number - run.earlier}{at_most} in this run)"
-    what = f"{_mode(run)} {run.start.name} · iteration {current.number}{at_most}"
-    return f"{what} · {run.file.last.task_counts}{current.task and f' · {current.task}'}"
+    counts = run.file.last.task_counts
+    return f"{heading} · iteration {current.number}{at_most} · {counts}{current.task and f' · {current.task}'}"
 
 
 def iteration_summary(run: Run, iteration: Iteration) -> str:
@@ -89,7 +90,7 @@ def iteration_summary(run: Run, iteration: Iteration) -> str:
 def new_notice(run: Run, event: str, what: str, *lines: str | None) -> Notice:
     """A notice of that event, with these lines of its own, as far as they say something."""
     title = f"Rehearsal: Ralph {what}" if run.start.rehearsal else f"Ralph {what}"  # so that nobody takes it for real
-    parts = [f"Plan: {run.start.name}", f"Mode: {_mode(run)}", *lines, f"Repo: {run.top.name}"]
+    parts = [f"Plan: {run.start.name}", f"Mode: {_mode_and_rounds(run)}", *lines, f"Repo: {run.top.name}"]
     return Notice(event, title, "\n".join(filter(None, parts)))
 
 
