@@ -29,8 +29,6 @@ from ralph.words import (
 
 _IDLE_S = 2.0
 """Seconds of silence from which the status line mentions it."""
-_DOING_COLUMNS = 16
-"""Columns for the current activity, before figures are left out."""
 _ITERATIONS = 3
 _MOST = 8_000
 """The most characters of a memory, since each iteration pays for reading them."""
@@ -138,34 +136,30 @@ def run_figures(run: Run) -> str:
 
 
 def status_line(run: Run, edge: int) -> str:
-    """The status line, at most `edge` columns wide: the activity is shortened first, then cost, time and the others go.
+    """The status line, at most `edge` columns wide: the activity is cut first, then cost, time and the others.
 
     Above it is a line for each task in progress, under `--jobs`.
     """
     tally, now, number = run.tally, run.file.last, run.current.number
-    cost = format_usd(tally.cost_usd, at_least=tally.at_least)
-    doing = run.view.doing
-    silent_s = time.monotonic() - run.view.heard_at
+    doing, silent_s = run.view.doing, time.monotonic() - run.view.heard_at
     clock = f" · idle {format_duration(silent_s)}" if silent_s >= _IDLE_S else ""
     if run.console.activity:
         doing, began, seconds = run.console.activity
         took_s = run.pace.uptime_s() - began
-        left = "" if seconds is None else f" · {format_duration(max(0.0, seconds - took_s))} left"
-        clock = left or f" · {format_duration(took_s)}"
+        left = f" · {format_duration(max(0.0, (seconds or 0.0) - took_s))} left"
+        clock = f" · {format_duration(took_s)}" if seconds is None else left
     if progress.parse(files.read_or_empty(run.file.path)).stop:  # the run itself reads it after the iteration
         clock += " · then RALPH_STOP"
     works, count = number and not run.settings.once, len(now.tasks)  # planning works on no task
     figures = [
-        f"task {min(now.ticked + 1, count)} of {count} · " if works and count else "",
-        f"iteration {number} · " if works else "",
-        f"{format_duration(run.elapsed_s())} · ",
-        cost and f"{cost} · ",
+        f"task {min(now.ticked + 1, count)} of {count}" if works and count else "",
+        f"iteration {number}" if works else "",
+        format_duration(run.elapsed_s()),
+        format_usd(tally.cost_usd, at_least=tally.at_least),
+        doing,
     ]
-    least = min(_DOING_COLUMNS, display_width(doing))
-    while (shown := "".join(figures)) and display_width(shown + clock) + least > edge:
-        figures.pop()
-    line = clip(shown + clip(doing, edge - display_width(shown + clock)) + clock, edge)
-    return "\n".join([*run.controller.activity, line])
+    line = clip(" · ".join(filter(None, figures)), edge - display_width(clock)) + clock
+    return "\n".join([*run.controller.activity, clip(line, edge)])
 
 
 def prompt_memory(state: State, *, task: str = "", so_far: str = "") -> str:
