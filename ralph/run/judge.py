@@ -214,7 +214,6 @@ def add_to_tally(tally: Tally, iteration: Iteration, task: str = "") -> None:
     if turn.cost_usd is not None:
         tally.cost_usd = (tally.cost_usd or 0.0) + turn.cost_usd
     tally.at_least |= turn.at_least
-    tally.pays = turn.pays or tally.pays
     tally.crashes[task] = tally.crashes[task] + 1 if turn.outcome is Outcome.FAILED else 0
     if iteration.moved:
         tally.stalls, tally.has_moved = 0, True

@@ -30,9 +30,8 @@ from ralph.words import (
 _IDLE_S = 2.0
 """Seconds of silence from which the status line mentions it."""
 _ITERATIONS = 3
-_MOST = 8_000
-"""The most characters of a memory, since each iteration pays for reading them."""
 _WORDS = 600
+"""The most characters of each message in a memory, since each iteration pays for reading them."""
 _TAIL_BYTES = 32_000
 """Bytes at the end of the journal in which a memory looks for these iterations."""
 HANDOVER = "RALPH_HANDOVER"
@@ -100,14 +99,14 @@ def started_notice(run: Run) -> Notice:
 
 def end_notice(run: Run, stop: Stop) -> Notice:
     """The notice that the run is over: why, its result, and what the user can do."""
-    code, move, pays = stop.reason.code, stop.next_step_hint(run.file.path.name), run.tally.pays
+    code, move = stop.reason.code, stop.next_step_hint(run.file.path.name)
     event, what = ("blocked", "Blocked") if code in (1, 4) else ("stopped", "Stopped")
     if code == 0:
         event, what = ("planned", "Planning Complete!") if run.mode == "plan" else ("done", "Complete!")
     lines = [
         stop.why and f"Reason: {shorten(stop.why, 1000)}",
         move and f"To continue: {move}",
-        f"{run_figures(run)}{pays and f', paid by the API key in {pays}'}",
+        run_figures(run),
         "Last:" if run.last_lines else "",
     ]
     return new_notice(run, event, what, *lines, *run.last_lines)

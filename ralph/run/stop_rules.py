@@ -83,8 +83,6 @@ class Tally:
     """None as long as no agent has reported one."""
     at_least: bool = False
     """Whether the cost is a lower bound."""
-    pays: str = ""
-    """Where the API key that paid comes from; empty for a login."""
     waited_s: float = 0.0
     failures: int = 0
     """In a row."""
