@@ -152,8 +152,6 @@ def _why_failed(iteration: Iteration, settings: Settings) -> str:
         return turn.why
     if turn.outcome not in _CUT_SHORT or iteration.has_list_progress or iteration.commits.count:
         return ""
-    if turn.outcome is Outcome.OUT_OF_BUDGET and settings.max_iteration_cost is None:
-        return ""  # the run's budget, which the verdict checks
     if settings.auto_commit and turn.outcome in _WATCHDOG:
         return f"{turn.why}, and nothing was ticked, added or committed"
     return "" if iteration.changed else f"{turn.why}, and nothing was ticked, added or changed"
@@ -235,9 +233,8 @@ def add_to_tally(tally: Tally, iteration: Iteration, task: str = "") -> None:
 
 
 def pause_after_turn_s(turn: Turn, *, repeats: int, now: float) -> float:
-    """Returns the seconds to pause after such a turn, twice as many for each of `repeats` directly before it."""
-    rest_s = (turn.resets_at or 0.0) - now
+    """Returns the seconds to pause after such a turn: until its limit ends, or twice as many for each of `repeats`."""
+    if turn.resets_at and turn.resets_at > now:
+        return turn.resets_at - now + _AFTER_RESET_S
     first, most = (30.0, 900.0) if turn.outcome is Outcome.TROUBLE else (300.0, 3600.0)
-    if rest_s > 0:
-        first = 3.0  # avoids spinning on a limit that does not end when it should
-    return max(min(first * 2.0 ** min(repeats, 30), most), rest_s + _AFTER_RESET_S)
+    return min(first * 2.0 ** min(repeats, 30), most)
