@@ -64,10 +64,8 @@ class Iteration:
 
     @property
     def has_list_progress(self) -> bool:
-        """Whether a task was ticked or added, even if it was moved out of the list meanwhile."""
-        was, now = self.before, self.after
-        ticks = [sum(task.mark == "x" for task in (*one.tasks, *one.elsewhere)) for one in (was, now)]
-        return ticks[1] > ticks[0] or len(now.tasks) > len(was.tasks) or bool(vanished_tasks(now, was))
+        """Whether a task was ticked or added."""
+        return self.after.ticked > self.before.ticked or bool(vanished_tasks(self.after, self.before))
 
 
 AroundTurn = Callable[[], AbstractContextManager[TurnFindings]]
