@@ -206,8 +206,7 @@ def nothing_to_begin(listed: Sequence[Task], alone: str | None = None) -> Stop:
 
 def touched_files(state: State, task_id: str) -> Sequence[str]:
     """Returns the files that attempts at this task changed and that are in no commit."""
-    noted = state.load_note(UncommittedFiles) or UncommittedFiles()
-    return noted.names.get(task_id, ())
+    return (state.load_note(UncommittedFiles) or UncommittedFiles()).names.get(task_id, ())
 
 
 def prompt_values(task: Task, session: str, state: State) -> dict[str, Value]:
@@ -219,7 +218,7 @@ def prompt_values(task: Task, session: str, state: State) -> dict[str, Value]:
         "TASK": task.text + "".join(f" (a part of {one.id}: {one.text})" for one in task.above),
         "CRITERIA": [one.text for one in asked if one.fields],
         "UNCHECKED": [one.text for one in asked if not one.fields],
-        "HELD": [one.text for one in asked if one.text in task.note_values("held")],
+        "HELD": task.note_values("held"),
         "CLAIMED": "".join(task.note_values("claimed")),
         "FAILURES": [*task.note_values("failed"), *own][-3:],  # the newest
         "TOUCHED": join_names(touched_files(state, task.id), 20),

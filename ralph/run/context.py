@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ralph import files
 from ralph.agent.command import Agent
 from ralph.errors import RalphError
 from ralph.git.changes import Changes
@@ -195,9 +194,9 @@ class Run:
             ended = self.supervisor.run(job, on_output, should_end, self.pace.awake_s)
         finally:
             self.changes.disturbed = True
+            self.git_settings.compare()
             for lock in self.changes.remove_orphaned_locks():
                 self.console.complain(f"removed {lock}, left behind by {what}")
-            self.git_settings.compare()
         for command in ended.left_over:
             self.console.complain(f"ended what {what} left running: {command}")
         return ended
@@ -216,10 +215,9 @@ class Run:
             from ralph.plan import taskjson  # noqa: PLC0415 - 10 ms that only plans in JSON pay
 
             try:
-                with files.os_errors_as_ralph_errors(self.start.plan, "written"):
-                    taskjson.update_statuses(self.start.plan, self.file.text)
-            except RalphError as error:  # someone is editing it; the next iteration's end is soon enough
-                self.console.complain(error.message)
+                taskjson.update_statuses(self.start.plan, self.file.text)
+            except (RalphError, OSError) as error:  # someone is editing it; the next iteration's end is soon enough
+                self.console.complain(str(error))
 
     def stop_reason(self) -> Stop | None:
         """Returns why to stop, by the file as it was last read and by what has happened, or None."""

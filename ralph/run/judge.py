@@ -174,11 +174,11 @@ def _why_run_ends(iteration: Iteration, settings: Settings) -> Stop | None:
 
 
 def _why_done_refused(iteration: Iteration, tally: Tally) -> tuple[str, ...]:
-        why_not_done(after): bool(after.open),
     """Returns why a claim of done is refused, in words that the next iteration can act on; empty if it is not."""
     turn, after, missing = iteration.turn, iteration.after, iteration.missing
     nothing = "no task in the list, and no change since the plan began: plan first, or write the tasks"
     reasons = {
+        why_not_done(after): bool(after.open),
         nothing: not (after.tasks or iteration.moved or tally.has_moved),
         "RALPH_BLOCKED is there, too": after.blocked is not None,
         f"{plural(len(missing), 'task')} gone without being ticked, now put back: {quote_tasks(missing)}": bool(

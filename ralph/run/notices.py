@@ -50,10 +50,10 @@ def _mode_and_rounds(run: Run) -> str:
     return f"{run.mode} {run.file.last.rounds}".strip()
 
 
-    heading = f"{_mode_and_rounds(run)} {run.start.name}"
 def iteration_heading(run: Run) -> str:
     """The first line of an iteration."""
     current, most = run.current, run.settings.max_iterations
+    heading = f"{_mode_and_rounds(run)} {run.start.name}"
     if run.settings.once:
         return heading
     at_most = f" of {most}" if most else ""
@@ -180,13 +180,13 @@ def prompt_memory(state: State, *, task: str = "", so_far: str = "") -> str:
         lines += [f"  {one_line(message, _WORDS)}" for message in words]
     kept = left.lines if left else ()
     lines += [cut and f"One was cut short before it was ready: {cut}", *kept, so_far and f"This run so far: {so_far}"]
-    return shorten(without_control_codes("\n".join(filter(None, lines))), _MOST)
+    return without_control_codes("\n".join(filter(None, lines)))
 
 
 def last_handover(state: State, task: str) -> str:
     """Returns the handover of the last iteration, or of the last one at this task; empty if it was not cut short."""
     for row in journal.newest_iterations(files.read_or_empty(state.journal, _TAIL_BYTES)):
-        if (row.requirement_id or task) in (task, "") and (row.handover or row.ended == "ok"):  # else it did nothing
+        if row.requirement_id in (task, "") and (row.handover or row.ended == "ok"):  # else it did nothing
             return row.handover
     return os.environ.get(HANDOVER, "")
 
