@@ -122,7 +122,7 @@ def _choose_what_follows(run: Run, *, judges: bool, goes_on: bool) -> Stop | Non
         return Stop(Reason.BLOCKED, blocked)
     if run.settings.strict:
         try:
-            run.start.why_stuck(run.file.text)
+            run.start.read_valid_tasks(run.file.text)
         except RalphError as error:
             return Stop(Reason.ONCE_FAILED, error.message)
     if judges:

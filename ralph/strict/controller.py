@@ -61,7 +61,7 @@ class StrictController(Controller):
         """Chooses and marks the next task. Returns a Stop if none can begin."""
         run = self._run
         alone = run.settings.task
-        listed = acceptance.validate_list(self._file.text, self._file.path.name, run.settings)
+        listed = run.start.read_valid_tasks(self._file.text)
         if (task := tasks.select_next(listed, alone, run.tally.crashes)) is None:
             return Stop(Reason.ONCE) if self._is_task_ticked(alone) else acceptance.nothing_to_begin(listed, alone)
         self._task = task
