@@ -150,7 +150,6 @@ def _accept_done(run: Run) -> None:
     settings = run.settings
     if run.controller.picks_tasks:  # so ralph sets the status
         run.file.edit(progress.with_status, "RALPH_DONE")
-        run.write_statuses_to_plan()
         if not run.git_settings.serious:
             run.changes.take_changes()
     run.file.edit(progress.without_rejection)
