@@ -83,8 +83,10 @@ def run_agent_once(run: Run) -> Iteration:
     if before.round and after.rounds != before.rounds:  # only ralph counts the rounds
         file.edit(progress.with_mode, after.mode or "build", before.rounds)
     commits, changed = Commits(), findings.changed or ()
-    if not findings.blocked and findings.changed is None:  # if blocked, git may not run any more
-        commits, changed = run.changes.take_changes()
+    if not findings.blocked:  # else git may not run any more
+        run.remove_orphaned_locks("the agent")
+        if findings.changed is None:
+            commits, changed = run.changes.take_changes()
     if turn.outcome is not Outcome.OK:
         turn.handover = run.view.summarize_cut_iteration(turn.why, changed)
     return Iteration(before=before, after=file.last, turn=turn, commits=commits, changed=changed, findings=findings)

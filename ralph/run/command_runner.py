@@ -51,6 +51,8 @@ class CommandRunner(NamedTuple):
     console: Console
     supervised: Callable[[str, Command, OnOutput, ShouldEnd], Ended]
     """Runs a program, which it calls by that name, below the supervisor."""
+    remove_locks: Callable[[str], None]
+    """Removes the git locks that a program of that name left behind."""
     env: Mapping[str, str]
     settings: Settings
     new_record: Callable[[], Path]
@@ -66,7 +68,8 @@ class CommandRunner(NamedTuple):
     def run_program(self, what: str, job: Command, timeout_s: float | None) -> CheckResult | None:
         """Runs a program of the project, called `what` in messages; returns its result, or None if a signal ended it.
 
-        Ends and reports the processes that it leaves running. Raises RalphError if it cannot be started.
+        Ends and reports the processes that it leaves running, and removes its git locks. Raises RalphError if it cannot
+        be started.
         """
         cut, began = "", time.monotonic()
 
@@ -82,7 +85,10 @@ class CommandRunner(NamedTuple):
             return bool(cut)
 
         job = job._replace(argv=[*(self.settings.wrap or ()), *job.argv])
-        ended = self.supervised(what, job, lambda _output, _complaints: None, should_end)
+        try:
+            ended = self.supervised(what, job, lambda _output, _complaints: None, should_end)
+        finally:
+            self.remove_locks(what)
         if ended.unstarted:
             raise RalphError(f"{what} cannot be run: {ended.unstarted}", 1)
         for command in ended.survivors:

@@ -142,6 +142,7 @@ class Run:
         return CommandRunner(
             console=self.console,
             supervised=self.run_supervised,
+            remove_locks=self.remove_orphaned_locks,
             env=self.env,
             settings=self.settings,
             new_record=lambda: self.state.new_record(self.id, self.current.number),
@@ -188,18 +189,21 @@ class Run:
     def run_supervised(self, what: str, job: Command, on_output: OnOutput, should_end: ShouldEnd) -> Ended:
         """Runs a program that is an agent, or that one may have written; see `Supervisor.run`.
 
-        Removes git locks without an owner; reports them, and the processes that it left running, and calls it `what`.
+        Reports the processes that it left running, and calls it `what`.
         """
         try:
             ended = self.supervisor.run(job, on_output, should_end, self.pace.awake_s)
         finally:
             self.changes.disturbed = True
             self.git_settings.compare()
-            for lock in self.changes.remove_orphaned_locks():
-                self.console.complain(f"removed {lock}, left behind by {what}")
         for command in ended.left_over:
             self.console.complain(f"ended what {what} left running: {command}")
         return ended
+
+    def remove_orphaned_locks(self, of: str) -> None:
+        """Removes git locks whose owner is gone, and reports them."""
+        for lock in self.changes.remove_orphaned_locks():
+            self.console.complain(f"removed {lock}, left behind by {of}")
 
     def read_progress(self) -> Progress:
         """Reads the progress file, which is put back first if it is gone, and warns once if it is too large."""

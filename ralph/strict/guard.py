@@ -115,7 +115,8 @@ class Guard:
         self.remember_tree()
         self.committed = Commits()
         yield findings
-        self.why_no_git_may_run()  # before any git runs
+        if not self.why_no_git_may_run():
+            self._run.remove_orphaned_locks("the agent")
         if self.own_progress:
             findings.tampered = put_progress_back(self._run, self.own_progress, "while an agent works")
         self._settle_turn(findings)
