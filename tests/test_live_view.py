@@ -310,7 +310,6 @@ FITS = {
     100: "task 4 of 15 · iteration 7 · 1h02m · $3.41 · Bash pytest -q tests/test_greeting.py · idle 12s",
     80: "task 4 of 15 · iteration 7 · 1h02m · $3.41 · Bash pytest -q tests/te… · idle 12s",
     40: "task 4 of 15 · iteration 7 ·… · idle 12s",
-    1: "…",
 }
 """What the agent does gives way first, then cost, time, the iteration and the task."""
 

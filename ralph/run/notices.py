@@ -135,7 +135,7 @@ def run_figures(run: Run) -> str:
 
 
 def status_line(run: Run, edge: int) -> str:
-    """The status line, at most `edge` columns wide: the activity is cut first, then cost, time and the others.
+    """The status line, cut to `edge` columns: the activity goes first, then cost, time and the others.
 
     Above it is a line for each task in progress, under `--jobs`.
     """
@@ -158,7 +158,7 @@ def status_line(run: Run, edge: int) -> str:
         doing,
     ]
     line = clip(" · ".join(filter(None, figures)), edge - display_width(clock)) + clock
-    return "\n".join([*run.controller.activity, clip(line, edge)])
+    return "\n".join([*run.controller.activity, line])
 
 
 def prompt_memory(state: State, *, task: str = "", so_far: str = "") -> str:
