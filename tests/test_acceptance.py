@@ -87,12 +87,12 @@ def test_a_file_of_the_project_exists_or_not_and_contains_a_text_or_not_wherever
         assert checked(f"File {text}") == CheckResult(0, f"File {text}")
     for text, what in {
         "`src/c.py` exists": "does not exist",
-        "`pipe` contains `x`": "is not a file",
-        f"`{'x' * 5000}` exists": "cannot be read",
+        "`pipe` contains `x`": "does not contain `x`",
+        f"`{'x' * 5000}` exists": "does not exist",
         "`src/a b.py` contains `secret`": "does not contain `secret`",
         "`out` contains `SECRET`": OUT,
         "`etc/passwd` exists": OUT,
-        "`loop` exists": "cannot be read",
+        "`loop` exists": "does not exist",
         "`a/../../project-two/a b.py` exists": OUT,
     }.items():
         assert what in checked(f"File {text}").failed, text
@@ -108,7 +108,7 @@ def test_a_server_is_asked_without_content_below_the_base_url_and_a_redirect_is_
     request = server.received[0]
     assert (request.command, request.path, request.body, len(server.received)) == ("POST", "/v1/api/x?y=z", b"", 3)
     gone = checked("GET /x returns 200", base.replace("http://", "http://me:passw0rd@"))
-    assert (gone.cannot_run, "GET /x got no answer of 127.0.0.1:" in gone.failed) == (True, True)
+    assert (gone.cannot_run, "GET /x got no answer from 127.0.0.1:" in gone.failed) == (True, True)
     assert gone.output == "Connection refused"
 
 

@@ -139,7 +139,7 @@ LAST_CHANCE = Settings(max_iterations=1, max_failures=1, max_stalls=1)
         ("", [TEN_SECONDS, TEN_SECONDS], USUAL, "12 600 0"),
         ("", [FIVE_HOURS, IDLE], Settings(once=True), "18002 1"),
         ("", [COSTS, COSTS, COSTS], Settings(max_cost=1.0), "30 60 0: limit reached"),
-        ("", [iteration(turn=OUT_OF_BUDGET)], Settings(max_cost=1.0, max_failures=1), "1: limit reached"),
+        ("", [iteration(turn=OUT_OF_BUDGET)], Settings(max_cost=1.0), "1: limit reached"),
         ("FAILURES", [WORKS, FAILS, FAILS, IDLE, IDLE], USUAL, "5"),
         ("REFUSED", [CLAIMS], USUAL, "1: done refused"),
         ("STALLED", [IDLE], USUAL, "1: no progress"),

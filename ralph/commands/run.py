@@ -14,7 +14,7 @@ from ralph.plan import progress
 from ralph.plan.progress.file import ProgressFile
 from ralph.process import lock
 from ralph.run.prepared import PreparedStart
-from ralph.run.stop_rules import Reason, Tally, stop_reason
+from ralph.run.stop_rules import Reason, Stop, Tally, stop_reason
 from ralph.screen.text import is_attended
 from ralph.settings import options, sources, table
 from ralph.store.state import State
@@ -124,7 +124,10 @@ def why_nothing_to_do(start: PreparedStart, state: State, text: bytes) -> RalphE
         return None
     ready = (now.tasks and not now.open) or (start.imported and not now.tasks)
     if not stop and start.is_strict_build and not ready:
-        stop = start.why_stuck(text)
+        from ralph.plan.tasks import why_stuck  # noqa: PLC0415 - 40 ms that only --strict pays
+
+        if why := why_stuck(start.read_valid_tasks(text)):
+            stop = Stop(Reason.STUCK, why)
     if not stop:
         return None
     what = "goes no further" if stop.reason is Reason.LIMIT else f"is {stop.reason.label}"

@@ -30,10 +30,7 @@ def show_dry_run(start: PreparedStart, state: State) -> None:
         print(without_control_codes(f"ralph: {remark.message}"), file=sys.stderr)
     values = _prompt_values(state)
     if start.is_strict_build:
-        path = start.progress_path
-        listed = acceptance.validate_list(
-            start.with_imported_tasks(files.read_or_empty(path)), path.name, start.settings
-        )
+        listed = start.read_valid_tasks(start.with_imported_tasks(files.read_or_empty(start.progress_path)))
         if (task := tasks.select_next(listed)) is None:
             raise RalphError(f"there is no prompt to show: {acceptance.nothing_to_begin(listed).why}", 4)
         if role := roles_of(start).role_of_task(task):

@@ -122,7 +122,7 @@ def _choose_what_follows(run: Run, *, judges: bool, goes_on: bool) -> Stop | Non
         return Stop(Reason.BLOCKED, blocked)
     if run.settings.strict:
         try:
-            run.start.why_stuck(run.file.text)
+            run.start.read_valid_tasks(run.file.text)
         except RalphError as error:
             return Stop(Reason.ONCE_FAILED, error.message)
     if judges:
@@ -135,14 +135,14 @@ def _choose_what_follows(run: Run, *, judges: bool, goes_on: bool) -> Stop | Non
 def _follow_validation(run: Run, *, goes_on: bool) -> Stop | None:
     """Sets what follows validate: done if no task is open and verify passes, else the next mode, max-rounds times."""
     rounds, most = max(run.file.last.round, 1), run.settings.max_rounds
-    left = "; ".join(why_not_done(run.file.last))
+    left = why_not_done(run.file.last)
     if not left:
         run.file.edit(progress.with_mode, "build", "")
         run.file.edit(progress.with_status, "RALPH_DONE")
         evidence.check_done_and_count(run)
         if run.file.last.done:
             return Stop(Reason.DONE)
-        left = "; ".join(why_not_done(run.file.last)) or run.tally.last_failure
+        left = why_not_done(run.file.last) or run.tally.last_failure
     count = None if progress.parse(run.current.text_before).open else f"{rounds}/{most}" if rounds < most else ""
     if _advance_file_mode(run, count) and count == "":
         return Stop(Reason.REFUSED, f"max-rounds is {most}, and {run.mode} still finds something: {left}")

@@ -164,7 +164,7 @@ def _prepare_session(run: Run, held_lock: Lock, wiring: Wiring) -> None:
     for text in start.imported_tasks_missing_from(file.text):
         run.console.complain(text.message)
     if start.is_strict_build:
-        start.why_stuck(file.text)  # ends the run here if the list is wrong
+        start.read_valid_tasks(file.text)  # ends the run here if the list is wrong
     run.changes.begin()
     start_controller(run)
     if start.is_strict_build and file.last.verified and start.is_verified_stale(file.last):

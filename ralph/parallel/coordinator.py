@@ -109,7 +109,7 @@ class ParallelController(Controller):
             if stop := run.stop_reason():
                 return stop
         try:
-            acceptance.validate_list(self._file.text, self._file.path.name, self._settings)
+            run.start.read_valid_tasks(self._file.text)
         except RalphError as error:  # the user may be in the middle of an edit
             if not self.is_busy:
                 raise

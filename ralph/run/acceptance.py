@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from ralph import files
 from ralph.errors import RalphError
 from ralph.notify import http
 from ralph.notify.channels import hide_addresses
 from ralph.plan import tasks
-from ralph.plan.progress import escape_output
+from ralph.plan.progress import encode_text, escape_output
 from ralph.plan.prompt import Value
 from ralph.plan.tasks import Task, edits
 from ralph.run.stop_rules import Reason, Stop
@@ -152,7 +153,7 @@ def evaluate_check(
     else:
         method, url = fields["method"].upper(), base_url.rstrip("/") + fields["url"]
         code, output = http.send_request(method, url, timeout_s=_ANSWER_S)  # with no secret of ours
-        came = f"returned {code}" if code else f"got no answer of {hide_addresses(base_url)}"
+        came = f"returned {code}" if code else f"got no answer from {hide_addresses(base_url)}"
         what = f"{method} {one_line(fields['url'], _SHOWN)} {came}"
         cannot_run, should = not code, "returned"
     wanted = int(fields["wanted"])
@@ -164,24 +165,18 @@ def evaluate_check(
 
 def _check_file(path: str, holds: str, lacks: CommitLacks) -> CheckResult:
     """Checks a file of the project, wherever links lead; a folder exists as well."""
-    what, text = f"File `{one_line(path, _SHOWN)}`", f"`{one_line(holds, _SHOWN)}`"
-    wanted, top = holds.encode(errors="surrogateescape"), Path.cwd()
-    try:
-        target = (top / path).resolve()
-        if not target.is_relative_to(top):
-            odd = "leads out of the project; write it from the project's top folder on"
-            return CheckResult(1, f"cannot run: {what} {odd}", cannot_run=True)
-        if not target.exists():
-            odd = "does not exist"
-        elif holds and not target.is_file():  # reading a named pipe would hang
-            odd = "is not a file"
-        elif holds and wanted not in target.read_bytes():
-            odd = f"does not contain {text}"
-        else:
-            odd = lacks(target, wanted)
-    except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle, before Python 3.13
-        odd = f"cannot be read: {error}"
-    return CheckResult(1 if odd else 0, f"{what} {odd or (f'contains {text}' if holds else 'exists')}")
+    what, contains = f"File `{one_line(path, _SHOWN)}`", f"`{one_line(holds, _SHOWN)}`"
+    wanted, target = encode_text(holds), Path(os.path.realpath(path))
+    if not target.is_relative_to(Path.cwd()):
+        odd = "leads out of the project; write it from the project's top folder on"
+        return CheckResult(1, f"cannot run: {what} {odd}", cannot_run=True)
+    if not os.path.exists(target):  # noqa: PTH110 - Path raises what this takes for a No
+        odd = "does not exist"
+    elif wanted not in files.read_or_empty(target):
+        odd = f"does not contain {contains}"
+    else:
+        odd = lacks(target, wanted)
+    return CheckResult(1 if odd else 0, f"{what} {odd or (f'contains {contains}' if holds else 'exists')}")
 
 
 def new_session_token() -> str:
@@ -212,8 +207,7 @@ def nothing_to_begin(listed: Sequence[Task], alone: str | None = None) -> Stop:
 
 def touched_files(state: State, task_id: str) -> Sequence[str]:
     """Returns the files that attempts at this task changed and that are in no commit."""
-    noted = state.load_note(UncommittedFiles) or UncommittedFiles()
-    return noted.names.get(task_id, ())
+    return (state.load_note(UncommittedFiles) or UncommittedFiles()).names.get(task_id, ())
 
 
 def prompt_values(task: Task, session: str, state: State) -> dict[str, Value]:
@@ -225,7 +219,7 @@ def prompt_values(task: Task, session: str, state: State) -> dict[str, Value]:
         "TASK": task.text + "".join(f" (a part of {one.id}: {one.text})" for one in task.above),
         "CRITERIA": [one.text for one in asked if one.fields],
         "UNCHECKED": [one.text for one in asked if not one.fields],
-        "HELD": [one.text for one in asked if one.text in task.note_values("held")],
+        "HELD": task.note_values("held"),
         "CLAIMED": "".join(task.note_values("claimed")),
         "FAILURES": [*task.note_values("failed"), *own][-3:],  # the newest
         "TOUCHED": join_names(touched_files(state, task.id), 20),

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ralph import files
 from ralph.agent.command import Agent
 from ralph.errors import RalphError
 from ralph.git.changes import Changes
@@ -207,13 +206,10 @@ class Run:
             self.console.complain(f"removed {lock}, left behind by {of}")
 
     def read_progress(self) -> Progress:
-        """Reads the progress file, which is put back first if it is gone, and prints warnings about it."""
+        """Reads the progress file, which is put back first if it is gone, and warns once if it is too large."""
         now = self.file.read()
-        name = self.file.path.name
-        if now.unclosed:
-            self.console.complain(f"{name}: a code fence in it is never closed; read as text", once="fence")
         if now.size > LARGE_BYTES:
-            what = f"{name} has {now.size // 1000} kB, and every iteration pays for reading it"
+            what = f"{self.file.path.name} has {now.size // 1000} kB, and every iteration pays for reading it"
             self.console.complain(what, once="size")
         return now
 
@@ -223,10 +219,9 @@ class Run:
             from ralph.plan import taskjson  # noqa: PLC0415 - 10 ms that only plans in JSON pay
 
             try:
-                with files.os_errors_as_ralph_errors(self.start.plan, "written"):
-                    taskjson.update_statuses(self.start.plan, self.file.text)
-            except RalphError as error:  # someone is editing it; the next iteration's end is soon enough
-                self.console.complain(error.message)
+                taskjson.update_statuses(self.start.plan, self.file.text)
+            except (RalphError, OSError) as error:  # someone is editing it; the next iteration's end is soon enough
+                self.console.complain(str(error))
 
     def stop_reason(self) -> Stop | None:
         """Returns why to stop, by the file as it was last read and by what has happened, or None."""

@@ -9,19 +9,18 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from ralph.git.changes import run_git
-from ralph.plan import progress, tasks
-from ralph.plan.tasks import Note, Task
-from ralph.run import acceptance
-from ralph.run.acceptance import Check, CheckResult, CommitLacks, checks_of_tasks
+from ralph.plan import progress
+from ralph.plan.tasks import Note, Task, read_tasks
+from ralph.run.acceptance import Check, CheckResult, CommitLacks, evaluate_check, parse_check
 from ralph.run.context import Run
 from ralph.run.judge import why_not_done
 from ralph.store.notes import StartResult
-from ralph.words import REASON_LENGTH, format_duration, join_names, one_line, plural, timestamp
+from ralph.words import REASON_LENGTH, format_duration, join_names, one_line, timestamp
 
 
 def run_check(run: Run, check: Check, lacks: CommitLacks, doing: str = "checking") -> CheckResult | None:
     """Runs a check and returns its result; None if a signal ended it."""
-    ended = acceptance.evaluate_check(
+    ended = evaluate_check(
         check,
         base_url=run.settings.base_url or "",
         run=lambda command: run.command_runner.run_shell(doing, "the check", command),
@@ -79,12 +78,12 @@ def recheck(run: Run, text: bytes, lacks: CommitLacks) -> dict[str, str] | None:
     It skips checks that passed before their task began; one that cannot run counts for nothing.
     """
     owners = defaultdict[str, list[Task]](list)
-    for task in tasks.read_tasks(text):
+    for task in read_tasks(text):
         held_before = [one for each in (task, *task.subtasks) for one in each.note_values("held")]
-        for check in checks_of_tasks([task] if task.mark == "x" else ()):
-            if check.text not in held_before:
-                owners[check.text].append(task)
-    found = run_checks(run, map(acceptance.parse_check, owners), lacks, again=True)
+        for line in task.note_values("verify") if task.mark == "x" else ():
+            if line not in held_before:
+                owners[line].append(task)
+    found = run_checks(run, map(parse_check, owners), lacks, again=True)
     if found is None:
         return None
     broken = [(one, ended.why) for line, ended in found.items() if not ended.cannot_run for one in owners[line]]
@@ -95,9 +94,7 @@ def _breaking_commit(run: Run, task_id: str) -> str:
     """Names the commit after the task's own, or how many there are; empty if git does not know."""
     own = f"HEAD^{{/Ralph-Task: {task_id}(\n|$)}}"
     later = os.fsdecode(run_git("log", "--format=%h %s", f"{own}..", cwd=run.top).stdout).splitlines()
-    if not later:
-        return ""
-    return f" ({later[0]})" if len(later) == 1 else f" (one of {plural(len(later), 'commit')} since)"
+    return f" (since: {join_names(later, 1)})" if later else ""
 
 
 def check_done_and_count(run: Run) -> None:
@@ -119,29 +116,33 @@ def check_done(run: Run, *, is_verified: bool = False) -> Sequence[str]:
     No task may be open, then the checks of all ticked tasks must pass once more, then the verify command.
     """
     before = _open_work(run)
-    reasons = why_not_done(run.file.last) if run.controller.picks_tasks else []
-    if not reasons:
+    open_tasks = why_not_done(run.file.last) if run.controller.picks_tasks else ""
+    reasons = [open_tasks]
+    if not open_tasks:
         if (broken := run.controller.recheck()) is None:
             return ()
         reasons = [f"{task} is not done: {why}" for task, why in broken.items()]
-    verified = run_verify(run) if run.settings.verify and not reasons and not is_verified else None
-    if verified and verified.failed:
-        refuse_done(run, [verified.failed], output=verified.output)
-        return [verified.why]
+    if run.settings.verify and not (reasons or is_verified):
+        if (verified := run_verify(run)) is None:
+            return ()
+        if verified.failed:
+            refuse_done(run, [verified.failed], output=verified.output)
+            return [verified.why]
     if reasons:
         refuse_done(run, reasons)
-    elif run.read_progress() and (new := _open_work(run) - before):
+    elif new := _open_work(run) - before:
         run.console.complain(f"back to work: {join_names(sorted(new))} came while it was verified")
         run.file.edit(progress.with_status, "IN_PROGRESS")
-    elif verified or is_verified or not run.settings.verify:
+    else:
         _accept_done(run)
     return reasons
 
 
 def _open_work(run: Run) -> set[str]:
-    """Returns the open tasks of the progress file, and what the user wrote under Messages."""
-    messages = {line.decode(errors="replace") for line in progress.section_lines(run.file.text, "Messages")}
-    return {task.whole for task in run.file.last.open} | messages
+    """Reads the open tasks of the progress file, and what the user wrote under Messages."""
+    now = run.read_progress()
+    messages = map(os.fsdecode, progress.section_lines(run.file.text, "Messages"))
+    return {task.whole for task in now.open}.union(messages)
 
 
 def _accept_done(run: Run) -> None:
@@ -149,7 +150,6 @@ def _accept_done(run: Run) -> None:
     settings = run.settings
     if run.controller.picks_tasks:  # so ralph sets the status
         run.file.edit(progress.with_status, "RALPH_DONE")
-        run.write_statuses_to_plan()
         if not run.git_settings.serious:
             run.changes.take_changes()
     run.file.edit(progress.without_rejection)
@@ -173,15 +173,10 @@ def run_first_verify(run: Run) -> bool:
     if tally.red_start is not None or settings.once or run.start.rehearsal or run.is_attempt:
         return False
     if now.verified and now.verified_commit == run.changes.identify_tree():
-        _save_start_result(run, "")
+        tally.red_start = ""
     elif (ended := run_verify(run)) and ended.failed:
         run.console.complain(f"before the first task, {ended.failed}")
     return True
-
-
-def _save_start_result(run: Run, failure: str) -> None:
-    run.tally.red_start = failure
-    run.state.save_note(StartResult(command=run.settings.verify or "", failure=failure))
 
 
 def run_verify(run: Run) -> CheckResult | None:
@@ -192,7 +187,8 @@ def run_verify(run: Run) -> CheckResult | None:
         return None
     tally.red_failures = tally.red_failures + 1 if ended.failed and tally.red_start else 0
     if tally.red_start is None or not ended.failed:
-        _save_start_result(run, ended.why)
+        tally.red_start = ended.why
+        run.state.save_note(StartResult(command=command, failure=ended.why))
     verified = ended._replace(what=f"the verify command `{' '.join(command.split())}` {ended.what}")
     run.write_journal(
         "verify",

@@ -64,10 +64,8 @@ class Iteration:
 
     @property
     def has_list_progress(self) -> bool:
-        """Whether a task was ticked or added, even if it was moved out of the list meanwhile."""
-        was, now = self.before, self.after
-        ticks = [sum(task.mark == "x" for task in (*one.tasks, *one.elsewhere)) for one in (was, now)]
-        return ticks[1] > ticks[0] or len(now.tasks) > len(was.tasks) or bool(vanished_tasks(now, was))
+        """Whether a task was ticked or added."""
+        return self.after.ticked > self.before.ticked or bool(vanished_tasks(self.after, self.before))
 
 
 AroundTurn = Callable[[], AbstractContextManager[TurnFindings]]
@@ -152,8 +150,6 @@ def _why_failed(iteration: Iteration, settings: Settings) -> str:
         return turn.why
     if turn.outcome not in _CUT_SHORT or iteration.has_list_progress or iteration.commits.count:
         return ""
-    if turn.outcome is Outcome.OUT_OF_BUDGET and settings.max_iteration_cost is None:
-        return ""  # the run's budget, which the verdict checks
     if settings.auto_commit and turn.outcome in _WATCHDOG:
         return f"{turn.why}, and nothing was ticked, added or committed"
     return "" if iteration.changed else f"{turn.why}, and nothing was ticked, added or changed"
@@ -182,6 +178,7 @@ def _why_done_refused(iteration: Iteration, tally: Tally) -> tuple[str, ...]:
     turn, after, missing = iteration.turn, iteration.after, iteration.missing
     nothing = "no task in the list, and no change since the plan began: plan first, or write the tasks"
     reasons = {
+        why_not_done(after): bool(after.open),
         nothing: not (after.tasks or iteration.moved or tally.has_moved),
         "RALPH_BLOCKED is there, too": after.blocked is not None,
         f"{plural(len(missing), 'task')} gone without being ticked, now put back: {quote_tasks(missing)}": bool(
@@ -189,12 +186,12 @@ def _why_done_refused(iteration: Iteration, tally: Tally) -> tuple[str, ...]:
         ),
         f"the iteration that claimed it did not end well: {turn.why}": turn.outcome is not Outcome.OK,
     }
-    return (*why_not_done(after), *(reason for reason, holds in reasons.items() if holds))
+    return tuple(reason for reason, holds in reasons.items() if holds)
 
 
-def why_not_done(now: Progress) -> list[str]:
-    """Returns why the plan is not done, as far as the progress file alone shows."""
-    return [f"{plural(len(now.open), 'task')} not ticked: {quote_tasks(now.open)}"] if now.open else []
+def why_not_done(now: Progress) -> str:
+    """Returns why the plan is not done, as far as the progress file alone shows; empty if nothing shows that."""
+    return f"{plural(len(now.open), 'task')} not ticked: {quote_tasks(now.open)}" if now.open else ""
 
 
 def quote_tasks(tasks: Sequence[Task]) -> str:
@@ -213,7 +210,6 @@ def add_to_tally(tally: Tally, iteration: Iteration, task: str = "") -> None:
     if turn.cost_usd is not None:
         tally.cost_usd = (tally.cost_usd or 0.0) + turn.cost_usd
     tally.at_least |= turn.at_least
-    tally.pays = turn.pays or tally.pays
     tally.crashes[task] = tally.crashes[task] + 1 if turn.outcome is Outcome.FAILED else 0
     if iteration.moved:
         tally.stalls, tally.has_moved = 0, True

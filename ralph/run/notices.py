@@ -29,12 +29,9 @@ from ralph.words import (
 
 _IDLE_S = 2.0
 """Seconds of silence from which the status line mentions it."""
-_DOING_COLUMNS = 16
-"""Columns for the current activity, before figures are left out."""
 _ITERATIONS = 3
-_MOST = 8_000
-"""The most characters of a memory, since each iteration pays for reading them."""
 _WORDS = 600
+"""The most characters of each message in a memory, since each iteration pays for reading them."""
 _TAIL_BYTES = 32_000
 """Bytes at the end of the journal in which a memory looks for these iterations."""
 HANDOVER = "RALPH_HANDOVER"
@@ -49,20 +46,21 @@ def first_line(run: Run) -> str:
     return f"progress in {run.file.path}{off}{found}{names and f' · notices: {names}'}"
 
 
-def _mode(run: Run) -> str:
+def _mode_and_rounds(run: Run) -> str:
     return f"{run.mode} {run.file.last.rounds}".strip()
 
 
 def iteration_heading(run: Run) -> str:
     """The first line of an iteration."""
     current, most = run.current, run.settings.max_iterations
+    heading = f"{_mode_and_rounds(run)} {run.start.name}"
     if run.settings.once:
-        return f"{_mode(run)} {run.start.name}"
+        return heading
     at_most = f" of {most}" if most else ""
     if run.earlier:
         at_most = f" ({current.number - run.earlier}{at_most} in this run)"
-    what = f"{_mode(run)} {run.start.name} · iteration {current.number}{at_most}"
-    return f"{what} · {run.file.last.task_counts}{current.task and f' · {current.task}'}"
+    counts = run.file.last.task_counts
+    return f"{heading} · iteration {current.number}{at_most} · {counts}{current.task and f' · {current.task}'}"
 
 
 def iteration_summary(run: Run, iteration: Iteration) -> str:
@@ -89,7 +87,7 @@ def iteration_summary(run: Run, iteration: Iteration) -> str:
 def new_notice(run: Run, event: str, what: str, *lines: str | None) -> Notice:
     """A notice of that event, with these lines of its own, as far as they say something."""
     title = f"Rehearsal: Ralph {what}" if run.start.rehearsal else f"Ralph {what}"  # so that nobody takes it for real
-    parts = [f"Plan: {run.start.name}", f"Mode: {_mode(run)}", *lines, f"Repo: {run.top.name}"]
+    parts = [f"Plan: {run.start.name}", f"Mode: {_mode_and_rounds(run)}", *lines, f"Repo: {run.top.name}"]
     return Notice(event, title, "\n".join(filter(None, parts)))
 
 
@@ -101,14 +99,14 @@ def started_notice(run: Run) -> Notice:
 
 def end_notice(run: Run, stop: Stop) -> Notice:
     """The notice that the run is over: why, its result, and what the user can do."""
-    code, move, pays = stop.reason.code, stop.next_step_hint(run.file.path.name), run.tally.pays
+    code, move = stop.reason.code, stop.next_step_hint(run.file.path.name)
     event, what = ("blocked", "Blocked") if code in (1, 4) else ("stopped", "Stopped")
     if code == 0:
         event, what = ("planned", "Planning Complete!") if run.mode == "plan" else ("done", "Complete!")
     lines = [
         stop.why and f"Reason: {shorten(stop.why, 1000)}",
         move and f"To continue: {move}",
-        f"{run_figures(run)}{pays and f', paid by the API key in {pays}'}",
+        run_figures(run),
         "Last:" if run.last_lines else "",
     ]
     return new_notice(run, event, what, *lines, *run.last_lines)
@@ -137,33 +135,29 @@ def run_figures(run: Run) -> str:
 
 
 def status_line(run: Run, edge: int) -> str:
-    """The status line, at most `edge` columns wide: the activity is shortened first, then cost, time and the others go.
+    """The status line, cut to `edge` columns: the activity goes first, then cost, time and the others.
 
     Above it is a line for each task in progress, under `--jobs`.
     """
     tally, now, number = run.tally, run.file.last, run.current.number
-    cost = format_usd(tally.cost_usd, at_least=tally.at_least)
-    doing = run.view.doing
-    silent_s = time.monotonic() - run.view.heard_at
+    doing, silent_s = run.view.doing, time.monotonic() - run.view.heard_at
     clock = f" · idle {format_duration(silent_s)}" if silent_s >= _IDLE_S else ""
     if run.console.activity:
         doing, began, seconds = run.console.activity
         took_s = run.pace.uptime_s() - began
-        left = "" if seconds is None else f" · {format_duration(max(0.0, seconds - took_s))} left"
-        clock = left or f" · {format_duration(took_s)}"
+        left = f" · {format_duration(max(0.0, (seconds or 0.0) - took_s))} left"
+        clock = f" · {format_duration(took_s)}" if seconds is None else left
     if progress.parse(files.read_or_empty(run.file.path)).stop:  # the run itself reads it after the iteration
         clock += " · then RALPH_STOP"
     works, count = number and not run.settings.once, len(now.tasks)  # planning works on no task
     figures = [
-        f"task {min(now.ticked + 1, count)} of {count} · " if works and count else "",
-        f"iteration {number} · " if works else "",
-        f"{format_duration(run.elapsed_s())} · ",
-        cost and f"{cost} · ",
+        f"task {min(now.ticked + 1, count)} of {count}" if works and count else "",
+        f"iteration {number}" if works else "",
+        format_duration(run.elapsed_s()),
+        format_usd(tally.cost_usd, at_least=tally.at_least),
+        doing,
     ]
-    least = min(_DOING_COLUMNS, display_width(doing))
-    while (shown := "".join(figures)) and display_width(shown + clock) + least > edge:
-        figures.pop()
-    line = clip(shown + clip(doing, edge - display_width(shown + clock)) + clock, edge)
+    line = clip(" · ".join(filter(None, figures)), edge - display_width(clock)) + clock
     return "\n".join([*run.controller.activity, line])
 
 
@@ -186,13 +180,13 @@ def prompt_memory(state: State, *, task: str = "", so_far: str = "") -> str:
         lines += [f"  {one_line(message, _WORDS)}" for message in words]
     kept = left.lines if left else ()
     lines += [cut and f"One was cut short before it was ready: {cut}", *kept, so_far and f"This run so far: {so_far}"]
-    return shorten(without_control_codes("\n".join(filter(None, lines))), _MOST)
+    return without_control_codes("\n".join(filter(None, lines)))
 
 
 def last_handover(state: State, task: str) -> str:
     """Returns the handover of the last iteration, or of the last one at this task; empty if it was not cut short."""
     for row in journal.newest_iterations(files.read_or_empty(state.journal, _TAIL_BYTES)):
-        if (row.requirement_id or task) in (task, "") and (row.handover or row.ended == "ok"):  # else it did nothing
+        if row.requirement_id in (task, "") and (row.handover or row.ended == "ok"):  # else it did nothing
             return row.handover
     return os.environ.get(HANDOVER, "")
 

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 from ralph.errors import RalphError
 from ralph.plan import progress
-from ralph.plan.progress import Progress
+from ralph.plan.progress import Progress, Task
 from ralph.plan.prompt import Prompt, Value, available_modes, template_folders
-from ralph.run.stop_rules import Reason, Stop
 from ralph.settings import denied, sources
 from ralph.settings.options import Invocation
 from ralph.settings.table import GivenSetting, Settings, agent_variable_name
@@ -104,13 +103,11 @@ class PreparedStart:
         message = self.imported and self.imported.missing_from(text)
         return [RalphError(message)] if message else []
 
-    def why_stuck(self, text: bytes) -> Stop | None:
-        """Returns why no task of this progress file can begin. Raises RalphError with all that is wrong with it."""
-        from ralph.plan.tasks import why_stuck  # noqa: PLC0415 - 40 ms that only --strict pays
-        from ralph.run.acceptance import validate_list  # noqa: PLC0415 - same
+    def read_valid_tasks(self, text: bytes) -> Sequence[Task]:
+        """Returns the tidied tasks of this progress file. Raises RalphError with all that is wrong with them."""
+        from ralph.run.acceptance import validate_list  # noqa: PLC0415 - 40 ms that only --strict pays
 
-        why = why_stuck(validate_list(text, self.progress_path.name, self.settings))
-        return Stop(Reason.STUCK, why) if why else None
+        return validate_list(text, self.progress_path.name, self.settings)
 
     def is_verified_stale(self, now: Progress) -> bool:
         """Whether something has changed since ralph last checked all ticked tasks."""

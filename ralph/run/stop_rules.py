@@ -11,8 +11,6 @@ from ralph.plan.progress import CHECKS_ALONE, Progress
 from ralph.settings.table import Settings
 from ralph.words import REASON_LENGTH, format_duration, format_usd, one_line, plural
 
-_NOTHING_USD = 1e-6
-"""Less than this counts as nothing, since sums of prices are not exact."""
 _RED_AT_MOST = 3
 """Attempts in a row that may fail only because of a verify command that was red before the first."""
 _NOTHING_MOVED = "no task ticked or added, no file but the progress file"
@@ -83,8 +81,6 @@ class Tally:
     """None as long as no agent has reported one."""
     at_least: bool = False
     """Whether the cost is a lower bound."""
-    pays: str = ""
-    """Where the API key that paid comes from; empty for a login."""
     waited_s: float = 0.0
     failures: int = 0
     """In a row."""
@@ -169,7 +165,7 @@ def _limit_reached(now: Progress, tally: Tally, settings: Settings, elapsed_s: f
     if _reached(tally.iterations, settings.max_iterations):
         return Stop(Reason.LIMIT, f"max-iterations is {settings.max_iterations}")
     for name, whose, most, spent in _usd_limits(now, tally, settings):
-        if most - spent < _NOTHING_USD:
+        if round(spent, 6) >= most:  # sums of prices are not exact
             return Stop(Reason.LIMIT, f"{name} is {format_usd(most)}, and {whose} cost {format_usd(spent)} so far")
     if _reached(elapsed_s, settings.max_time):
         return Stop(Reason.LIMIT, f"max-time is {format_duration(settings.max_time or 0.0)}")
@@ -188,10 +184,10 @@ def _usd_limits(now: Progress, tally: Tally, settings: Settings) -> Iterator[tup
         yield "max-total-cost", "the plan", settings.max_total_cost, now.spent_usd
 
 
-def remaining_usd(now: Progress, tally: Tally, settings: Settings, *bounds: float | None) -> float | None:
-    """Returns what is left of the budgets of this run and of the plan, in US dollars, and at most each of these bounds.
+def remaining_usd(now: Progress, tally: Tally, settings: Settings, bound: float | None = None) -> float | None:
+    """Returns what is left of the budgets of this run and of the plan, in US dollars, and at most `bound`.
 
     None without a limit.
     """
     left = [most - spent for _, _, most, spent in _usd_limits(now, tally, settings)]
-    return min([*left, *(bound for bound in bounds if bound is not None)], default=None)
+    return min(left if bound is None else [*left, bound], default=None)

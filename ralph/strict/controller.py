@@ -55,7 +55,7 @@ class StrictController(Controller):
     def choose_next(self) -> Stop | None:
         """Chooses and marks the next task. Returns a Stop if none can begin."""
         run, alone = self._run, self._run.settings.task
-        listed = acceptance.validate_list(self._file.text, self._file.path.name, run.settings)
+        listed = run.start.read_valid_tasks(self._file.text)
         if (task := tasks.select_next(listed, alone, run.tally.crashes)) is None:
             return Stop(Reason.ONCE) if self._is_ticked(alone) else acceptance.nothing_to_begin(listed, alone)
         self._task = task

@@ -102,7 +102,7 @@ def refuse_unchecked_done(run: Run) -> None:
         if run.settings.verify and not open_ones:
             run.file.edit(progress.without_lines, "Verified")
         else:
-            refuse_done(run, open_ones or ["ralph was ended before it could check it"])
+            refuse_done(run, [open_ones or "ralph was ended before it could check it"])
 
 
 def put_plan_back(state: State, plan: Path) -> bool:

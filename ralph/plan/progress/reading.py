@@ -50,8 +50,6 @@ class MarkdownBlocks(NamedTuple):
     """The lines outside of code fences."""
     fences: list[tuple[Line, Line]]
     """The first and the last line of each fence."""
-    unclosed: bool
-    """Whether a fence is never closed."""
 
 
 def read_lines_and_fences(text: bytes) -> MarkdownBlocks:
@@ -76,7 +74,7 @@ def read_lines_and_fences(text: bytes) -> MarkdownBlocks:
             fence, marks = [line], opening[1]
         else:
             lines.append(line)
-    return MarkdownBlocks(lines + fence, fences, bool(fence))
+    return MarkdownBlocks(lines + fence, fences)
 
 
 class Progress(NamedTuple):
@@ -113,8 +111,6 @@ class Progress(NamedTuple):
     """Tasks outside of the task list; an agent may move finished ones to a section of their own."""
     open: tuple[Task, ...]
     """The tasks that are not ticked."""
-    unclosed: bool
-    """Whether a code fence is never closed, and therefore counts as text."""
     ticked: int
     """How many tasks are ticked."""
     unproved: int
@@ -140,7 +136,7 @@ def text_after_colon(line: Line) -> str:
 @functools.lru_cache(maxsize=16)  # the same text is parsed again and again
 def parse(text: bytes) -> Progress:
     """Parses the text of a progress file; any bytes are valid."""
-    lines, _, unclosed = read_lines_and_fences(text)
+    lines = read_lines_and_fences(text).lines
     words: dict[str, list[Line]] = {}
     headings: list[tuple[Line, int, str]] = []
     items: list[tuple[str, Task]] = []
@@ -213,7 +209,6 @@ def parse(text: bytes) -> Progress:
         tasks=tasks,
         elsewhere=tuple(task for kind, task in items if kind != listed),
         open=undone,
-        unclosed=unclosed,
         ticked=len(tasks) - len(undone),
         unproved=sum(len(task.note_values("note")) for task in tasks),
     )
