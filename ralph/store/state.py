@@ -113,7 +113,7 @@ class State:
 
     def save_note(self, note: Note) -> None:
         """Saves a note for the next run, atomically."""
-        path = self._make_folder("running") / note.file_name
+        path = self._make_folder("running") / type(note).__name__
         new = path.with_suffix(".new")
         with contextlib.suppress(OSError):
             files.overwrite_file(new, json.dumps(asdict(note)).encode())
@@ -122,10 +122,10 @@ class State:
     def remove_note(self, kind: type[Note]) -> None:
         """Removes the note of that kind."""
         with contextlib.suppress(OSError):
-            (self._make_folder("running") / kind.file_name).unlink()
+            (self._make_folder("running") / kind.__name__).unlink()
 
     def load_note(self, kind: type[Kind]) -> Kind | None:
         """The note of that kind; None if there is none, or it is incomplete."""
         with contextlib.suppress(ValueError, TypeError):
-            return kind(**json.loads(files.read_or_empty(self.folder / "running" / kind.file_name)))
+            return kind(**json.loads(files.read_or_empty(self.folder / "running" / kind.__name__)))
         return None

@@ -112,8 +112,8 @@ class Shadow(Git):
     def resume(self, snapshot: Snapshot) -> bool:
         """Switches to the snapshot of an earlier run. Returns whether its index is still intact."""
         self._rules = files.read_or_empty(self.folder / "info" / "exclude")
-        self.snapshot = snapshot
-        return bool(snapshot.checksum) and self._checksum_now() == snapshot.checksum
+        self.snapshot = Snapshot(*snapshot)  # a list in a note that was loaded
+        return bool(self.snapshot.checksum) and self._checksum_now() == self.snapshot.checksum
 
     def compare_with_index(self, index: str) -> "Shadow":
         """Returns a shadow of this tree that compares with another snapshot."""

@@ -80,7 +80,7 @@ def record_tree_now(before: TreeBefore, shadow: Shadow, state: State) -> TreeAtE
     changes = shadow.changes() | dict.fromkeys(shadow.newly_ignored_files() if before.only else (), False)
     shutil.copyfile(f"{before.folder}/index", f"{before.folder}/{_AT_DEATH}")
     later = shadow.compare_with_index(_AT_DEATH)
-    later.snapshot = before.snapshot
+    later.snapshot = shadow.snapshot
     if repository:
         repository.copy_index(Path(before.folder) / INDEX_AT_LOOK)
     later.update_snapshot(changes)
