@@ -20,8 +20,6 @@ from ralph import files
 from ralph.store.notes import UnjudgedIteration
 from ralph.words import shorten
 
-TOOL = "tool"
-"""The event of a call over MCP; such lines are for people, and are not records of the loop."""
 _MESSAGE = 5_000
 _TAIL_BYTES = 1_000_000
 """Bytes at the end of the journal in which the last iteration is; about 800 lines."""
@@ -51,7 +49,7 @@ class Record:
     """One line of the journal; a field that the line lacks has its default. Times in seconds, costs in US dollars."""
 
     event: str
-    """`iteration`, `wait`, `verify`, `tamper`, `mode`, `run`; or `sums`, by which older versions replaced old lines."""
+    """`iteration`, `wait`, `verify`, `tamper`, `mode`, `run`, `checks`."""
     run: str
     timestamp: str
     """In UTC; for an iteration, when it ended."""
@@ -118,24 +116,18 @@ class Record:
     """For a run, its tasks, iterations, commits, time and cost, as the last line on the screen gives them."""
     transcript: str = ""
     """The name of its file; empty when there is none."""
-    iterations: int = 0
-    """How many iterations it counts as: 1 for an iteration that counts, for `sums` their total."""
 
     def __post_init__(self) -> None:
         self.written_at = datetime.fromisoformat(self.timestamp).timestamp()
         """Its timestamp, in seconds since 1970."""
-        self.transcript = self.transcript.rpartition("/")[2]
-        self.iterations += self.counted
+        self.transcript = self.transcript.rpartition("/")[2]  # an agent can forge a line
+        self.iterations = int(self.counted)
+        """1 for an iteration that counts, in a sum of records their number."""
 
     @property
     def mode_and_round(self) -> str:
         """Its mode, or the role of the task; with the round if there is one."""
         return self.mode + f" in round {self.round}" * bool(self.round)
-
-    @property
-    def began_at(self) -> float:
-        """When it began, in seconds since 1970."""
-        return self.written_at - self.duration_s
 
 
 _NAMES = {one.name for one in fields(Record)}
@@ -167,7 +159,7 @@ def parse_records(objects: Iterable[Any]) -> list[Record]:
     """The records among these objects; each iteration includes the time and result of the verification after it."""
     found = []
     for each in objects:
-        with contextlib.suppress(AttributeError, TypeError, ValueError):  # no object, or one that lacks something
+        with contextlib.suppress(AttributeError, TypeError, ValueError):  # no record, such as a call over MCP
             values = {name: value for name, value in each.items() if name in _NAMES and value is not None}
             found.append(Record(**values))
     latest = None
@@ -177,11 +169,10 @@ def parse_records(objects: Iterable[Any]) -> list[Record]:
         elif one.event == "verify" and latest and (one.run, one.iteration) == (latest.run, latest.iteration):
             latest.verified_s += one.duration_s
             if not one.success:
-                latest.success = False
-                latest.refused = True
+                latest.success, latest.refused = False, True
                 latest.message = one.message
                 latest.summary += " · done refused"
-    return [one for one in found if one.event != TOOL]
+    return found
 
 
 def is_iteration_recorded(found: Iterable[Record], begun: UnjudgedIteration) -> bool:
@@ -225,11 +216,9 @@ _SUMMED = (*TOKENS, "iterations", "duration_s", "waited_s", "verified_s", "commi
 
 
 def sum_up(found: Iterable[Record]) -> Record:
-    """The totals of the iterations and earlier sums among these records; the cost is None if none was reported."""
+    """The totals of the iterations among these records; the cost is None if none was reported."""
     total = Record("sums", "", "1970-01-01")
-    for one in found:
-        if one.event not in ("iteration", "sums"):
-            continue
+    for one in iterations_in(found):
         for name in _SUMMED:
             setattr(total, name, getattr(total, name) + getattr(one, name))
         if one.cost_usd is not None:
