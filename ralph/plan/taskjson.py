@@ -66,7 +66,7 @@ def _read_parts(text: str, start: int) -> JsonPart:
 
 def mark_of(status: Any) -> str:
     """The mark that a status means; empty if it is not a known status."""
-    return _MARKS.get(re.sub(r"[\s-]+", "_", str(status or "").strip().casefold()), "")
+    return _MARKS.get(str(status or "").strip().casefold(), "")
 
 
 def _read_lines(value: Any) -> list[str]:
@@ -230,8 +230,7 @@ def update_statuses(plan: Path, text: bytes) -> None:
     """Updates which tasks are done in a plan in JSON from the progress file `text`; no other byte changes."""
     data = read_or_empty(plan)
     if imported := import_tasks(plan, data):
-        settled = (task for task in tasks.read_tasks(text) if task.mark in " x")
-        today = [task for task in settled if task.id in imported.parts]
+        today = [task for task in tasks.read_tasks(text) if task.mark in " x" and task.id in imported.parts]
         updated = replace_ranges(data, [(*imported.span, with_statuses(imported, today))])
         if updated != data:
             replace_unchanged(plan, data, updated)

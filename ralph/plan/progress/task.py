@@ -4,8 +4,6 @@ import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-WHOLE_NUMBER = re.compile(r"[+-]?\d{1,9}", re.ASCII)
-"""The form of a priority."""
 STATUSES = {" ": "pending", "~": "in_progress", "!": "blocked", "x": "complete"}
 """The status that each mark means."""
 
@@ -69,7 +67,7 @@ class Task:
     def priority(self) -> int | None:
         """Its priority, lower is sooner; None if it has none."""
         first = next(iter(self.note_values("priority")), "")
-        return int(first) if WHOLE_NUMBER.fullmatch(first) else None
+        return int(first) if re.fullmatch(r"[+-]?\d{1,9}", first, re.ASCII) else None
 
     @property
     def tries(self) -> int:

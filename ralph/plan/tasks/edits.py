@@ -3,9 +3,9 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from ralph.plan.progress import encode_text, insert_lines, replace_ranges, without_control_characters
+from ralph.plan.progress import encode_text, insert_lines, replace_ranges
 from ralph.plan.tasks import Note, find_task, new_id, read_tasks
-from ralph.words import one_line, timestamp
+from ralph.words import one_line, timestamp, without_control_codes
 
 _LONGEST = 5_000
 """Most characters of a note: room for a whole review, and for the lines of output that `CheckResult.why` keeps."""
@@ -35,7 +35,7 @@ def with_mark(text: bytes, mark: str, *ids: str, note: str = "", why: str = "", 
     text = replace_ranges(text, changes)
     if not note:
         return text
-    reason = one_line(without_control_characters(why), _LONGEST) or "no reason was given"
+    reason = one_line(without_control_codes(why), _LONGEST) or "no reason was given"
     return _with_notes(text, ids[0], [Note(note, reason)])
 
 
@@ -71,7 +71,7 @@ def with_failure(text: bytes, task_id: str, why: str, most: int | None = None, *
     text = with_mark(text, " ", task_id, note=note, why=why, gone=() if is_claimed else ("claimed",))
     if task.has_attempts_left(most):
         return text
-    reason = why.partition("\n")[0]
+    reason, *_ = why.split("\n")
     return with_mark(text, "!", task_id, note="blocked", why=f"given up after attempt {tries}: {reason}")
 
 
@@ -118,6 +118,6 @@ def with_tidy_list(text: bytes, *but: str) -> bytes:
 def without_new_ticks(before: bytes, text: bytes) -> bytes:
     """The text, tidied, without the ticks that are not in `before`: a mode such as plan has checked nothing."""
     text = with_tidy_list(text)
-    known = {(one.id, one.text) for one in read_tasks(with_tidy_list(before)) if one.mark == "x"}
-    new = [one.id for one in read_tasks(text) if one.mark == "x" and (one.id, one.text) not in known]
+    known = {one.text for one in read_tasks(before) if one.done}
+    new = [one.id for one in read_tasks(text) if one.mark == "x" and one.text not in known]
     return with_mark(text, " ", *new)

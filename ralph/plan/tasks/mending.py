@@ -37,12 +37,8 @@ def restore_own_sections(before: bytes, after: bytes) -> MendedList:
         return MendedList(after)
     known = {name for task in read_tasks(before) for name in (task.id, task.text) if name}
     new = [task for task in read_tasks(after) if known.isdisjoint((task.id, task.text))]
-    text = before
-    for quote in (b"", b"> ") if after.strip() else ():  # ralph ignores quoted lines
-        merged = _merge_sections(before, after, new, quote)
-        if _parsed_tasks_and_status(merged) == wanted:
-            text = merged
-            break
+    merges = (_merge_sections(before, after, new, quote) for quote in (b"", b"> "))  # ralph ignores quoted lines
+    text = next((merged for merged in merges if _parsed_tasks_and_status(merged) == wanted), before)
     stops = progress.parse(after).words
     for word in _STOPS:  # into Status, where the user would look for it
         if word in stops and word not in progress.parse(text).words:
