@@ -173,9 +173,9 @@ EDITS: dict[str, tuple[Any, bytes, Any]] = {
     ),
     "not verified": (partial(progress.without_lines, word="Verified"), VERIFIED, lambda _, now: not now.verified),
     "no block": (
-        progress.without_blocked_line,
-        rb"RALPH_BLOCKED:\s*ralph: .*",
-        lambda _, now: not now.blocked_by_ralph,
+        partial(progress.without_lines, word="RALPH_BLOCKED"),
+        rb"RALPH_BLOCKED(?::.*)?",
+        lambda _, now: now.blocked is None,
     ),
     "spent": (partial(progress.with_spent, spent_usd=12.5), b"Spent:.*", lambda _, now: now.spent_usd == 12.5),
 }

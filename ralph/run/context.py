@@ -210,8 +210,6 @@ class Run:
         """Reads the progress file, which is put back first if it is gone, and prints warnings about it."""
         now = self.file.read()
         name = self.file.path.name
-        if now.unclosed:
-            self.console.complain(f"{name}: a code fence in it is never closed; read as text", once="fence")
         if now.size > LARGE_BYTES:
             what = f"{name} has {now.size // 1000} kB, and every iteration pays for reading it"
             self.console.complain(what, once="size")

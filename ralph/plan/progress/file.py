@@ -117,20 +117,17 @@ class NewMessages:
 
     def __init__(self, path: Path, before: bytes) -> None:
         self._path, self._known = path, section_lines(before, "Messages")
-        self._new = self._gone = list[bytes]()
+        self._new = list[bytes]()
 
     def poll(self) -> None:
-        """Notes new messages: if none are left, they were overwritten; if others are there, the user changed them."""
-        text = files.read_or_empty(self._path)
-        new = [line for line in section_lines(text, "Messages") if line not in self._known]
-        if not new:
-            self._gone = self._gone + self._new
-        self._new = new
+        """Notes new messages in place of those before; if none are left, those were overwritten."""
+        lines = section_lines(files.read_or_empty(self._path), "Messages")
+        self._new = [line for line in lines if line not in self._known] or self._new
 
     def find_lost(self, text: bytes) -> list[bytes]:
         """The new messages that were overwritten, and are nowhere in the text now."""
         self.poll()
-        return [line for line in dict.fromkeys(self._gone) if line not in text]
+        return [line for line in self._new if line not in text]
 
 
 def _is_blank(text: bytes) -> bool:
