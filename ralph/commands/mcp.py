@@ -94,8 +94,7 @@ class Tools:
         """Says that this task is done and its checks pass; with notes on how you saw that."""
         task = self._find(task_id)
         done = {one.id for one in self._read_tasks() if one.done}
-        wanted = (*task.after, *(part.id for part in task.subtasks))
-        if waits_for := [name for name in wanted if name not in done]:
+        if waits_for := [name for name in task.waits_for if name not in done]:
             raise RalphError(f"{task_id} waits for {join_names(waits_for)}")
         if not self._proposes and (red := self._red_checks(task)):
             raise RalphError(f"{task_id} is not done: {'; '.join(red)}")

@@ -36,8 +36,8 @@ _LONGEST = 300
 _CRITERIA = ("verification_criteria", "acceptanceCriteria", "acceptance_criteria", "steps")
 _ID_FORM = "one word of at most 64 letters, digits, _ . and -, that begins with a letter or digit"
 _MARK_FORM = "true, false, pending, in_progress, done, complete or blocked"
-_DECODER = json.JSONDecoder(parse_float=str, parse_constant=str)
-"""Keeps fractional numbers, and constants such as NaN, as they are spelled."""
+_DECODER = json.JSONDecoder(parse_float=str)
+"""Keeps fractional numbers as they are spelled."""
 _LEAD = re.compile(r'[\s,]*(?:("(?:[^"\\]|\\.)*")\s*:\s*)?')
 """What comes before a value: in an object, this includes its name."""
 

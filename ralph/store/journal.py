@@ -6,7 +6,6 @@ anything has changed since the first iteration of the plan.
 
 import contextlib
 import errno
-import functools
 import json
 import os
 import time
@@ -198,15 +197,14 @@ def describe_merges(found: Iterable[Record]) -> str:
     return f"{again} checked again on top of others, {merged} merged, {len(ended) - merged} failed there" * bool(again)
 
 
-@functools.lru_cache(maxsize=1)  # each prompt looks at them twice
-def newest_iterations(data: bytes) -> list[Record]:
-    """The iterations in a piece of a journal, newest first, each with the verification after it."""
-    return iterations_in(parse_lines(data))[::-1]
+def newest_iterations(path: Path, last_bytes: int) -> list[Record]:
+    """The iterations in so many bytes at the end of the journal, newest first, each with the verification after it."""
+    return iterations_in(parse_lines(files.read_or_empty(path, last_bytes)))[::-1]
 
 
 def count_iterations(path: Path) -> int:
     """How many iterations of the plan counted, in all its runs, according to the last one in the journal."""
-    for last in newest_iterations(files.read_or_empty(path, _TAIL_BYTES)):
+    for last in newest_iterations(path, _TAIL_BYTES):
         return last.iteration - (not last.counted)
     return 0
 

@@ -77,19 +77,12 @@ def _with_line_below(text: bytes, name: str, value: str, *above: str) -> bytes:
 
 def with_blocked_line(text: bytes, why: str) -> bytes:
     """The text with ralph's own RALPH_BLOCKED line in the Status section."""
-    return with_status_line(text, f"RALPH_BLOCKED: {BY_RALPH}{' '.join(why.split())}")
+    return with_section_lines(text, "Status", [encode_text(f"RALPH_BLOCKED: {BY_RALPH}{' '.join(why.split())}")])
 
 
 def without_lines(text: bytes, word: str) -> bytes:
     """The text without the lines of this word in `Progress.words`."""
     return replace_ranges(text, [(line.start, line.end, b"") for line in parse(text).words.get(word, ())])
-
-
-def with_status_line(text: bytes, line: str) -> bytes:
-    """The text with this line in the Status section, below IN_PROGRESS if there is one; mainly for what stops runs."""
-    under_way = parse(text).words.get("IN_PROGRESS")
-    at = under_way[0].end if under_way else section_range(text, "Status")[0]
-    return insert_lines(text, at, [encode_text(line)])
 
 
 def with_tasks_added(text: bytes, lines: Sequence[bytes]) -> bytes:

@@ -227,4 +227,4 @@ def vanished_tasks(before: Progress, after: Progress) -> tuple[Task, ...]:
 
 
 def _normalized_text(task: Task) -> str:
-    return re.sub(r"[\W_]+", " ", task.whole).casefold().strip() or task.whole
+    return re.sub(r"[\W_]+", " ", task.whole).casefold().strip()

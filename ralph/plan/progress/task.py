@@ -60,8 +60,14 @@ class Task:
 
     @property
     def after(self) -> list[str]:
-        """The ids of the tasks that it waits for."""
+        """The ids in its own after: lines."""
         return re.findall(r"[^\s,`]+", " ".join(self.note_values("after")))
+
+    @property
+    def waits_for(self) -> list[str]:
+        """The ids of the tasks that have to be done before it, also for the tasks above it; with its subtasks."""
+        after = [name for one in (self, *self.above) for name in one.after]
+        return after + [part.id for part in self.subtasks]
 
     @property
     def priority(self) -> int | None:

@@ -42,7 +42,7 @@ def restore_own_sections(before: bytes, after: bytes) -> MendedList:
     stops = progress.parse(after).words
     for word in _STOPS:  # into Status, where the user would look for it
         if word in stops and word not in progress.parse(text).words:
-            text = progress.with_status_line(text, stops[word][0].body.decode(errors="surrogateescape"))
+            text = progress.with_section_lines(text, "Status", [stops[word][0].body])
     gone = [line for line in wanted if line not in left]
     free = {*wanted, *task_lines(new)}
     came = [line for line in left if line not in free]

@@ -71,8 +71,7 @@ def _open_tasks(tasks: Sequence[Task]) -> Iterator[tuple[Task, list[str]]]:
     done = {task.id for task in tasks if task.done}
     for task in tasks:
         if task.mark == " " and not task.done and not any(one.mark == "!" for one in task.above):
-            after = [name for one in (task, *task.above) for name in one.after if name not in done]
-            yield task, after + [part.id for part in task.subtasks if not part.done]
+            yield task, [name for name in task.waits_for if name not in done]
 
 
 def why_stuck(tasks: Sequence[Task], alone: str | None = None) -> str:
@@ -108,8 +107,7 @@ def find_problems(tasks: Sequence[Task]) -> list[str]:
         if by_id[task.id] is not task:
             wrong.append(f"{where} is the id of another task, too; each needs one of its own")
         wrong += [f"{where} comes after {name}, which is not a task" for name in task.after if name not in by_id]
-        after = [name for one in (task, *task.above) for name in one.after]
-        order.add(task.id, *after, *(part.id for part in task.subtasks))
+        order.add(task.id, *task.waits_for)
     try:
         order.prepare()
     except CycleError as error:
