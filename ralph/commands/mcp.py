@@ -75,7 +75,7 @@ class Tools:
         self._plan, self._proposes = plan, propose
         self._settings = sources.collect_settings_of_mode(plan.path)
         self._file = ProgressFile(plan.progress_path, plan.state)
-        self._file.recall_text_before_death(plan.state.unjudged_iteration())
+        self._file.recall_text_before_death()
         self._file.say = partial(print, "ralph:", file=sys.stderr)  # standard output is the client's
 
     def get_next_task(self) -> Answer:

@@ -38,7 +38,7 @@ def start_run(asked: options.Invocation) -> int:
         return start_run(following) if following else 0
     held_lock = lock.acquire_lock(lock.working_tree(Path.cwd()))
     file = ProgressFile(start.progress_path, state)
-    file.recall_text_before_death(state.unjudged_iteration())
+    file.recall_text_before_death()
     now = file.read() if file.exists() else None
     check_progress_owner(start, now)
     if now and not held_lock.dead_run_mark() and (early := why_nothing_to_do(start, state, file.text)):

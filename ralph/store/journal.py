@@ -179,11 +179,6 @@ def is_iteration_recorded(found: Iterable[Record], begun: UnjudgedIteration) -> 
     return any((row.run, row.transcript) == (begun.run, begun.transcript.name) for row in found)
 
 
-def find_run_end(found: Iterable[Record], begun: UnjudgedIteration) -> Record | None:
-    """The line that the run of that iteration ended with, even by an error; None if the run was killed."""
-    return next((row for row in found if (row.event, row.run) == ("run", begun.run)), None)
-
-
 def iterations_in(found: Iterable[Record]) -> list[Record]:
     """The iterations among these records."""
     return [record for record in found if record.event == "iteration"]
