@@ -69,13 +69,6 @@ def mark_of(status: Any) -> str:
     return _MARKS.get(str(status or "").strip().casefold(), "")
 
 
-def _read_lines(value: Any) -> list[str]:
-    """A line for a text or number, or for each in a list, perhaps as the description of an object; empty for others."""
-    items = value if isinstance(value, list) else [value]
-    texts = [one.get("description") if isinstance(one, dict) else one for one in items]
-    return [re.sub(r"\s*[\r\n]\s*", " ", str(text)).strip() if isinstance(text, str | int) else "" for text in texts]
-
-
 def _is_task_list(value: Any) -> bool:
     return isinstance(value, list) and value != [] and all(isinstance(one, dict) for one in value)
 
@@ -156,9 +149,16 @@ class ImportedTasks:
     def _read_field(
         self, node: Any, where: str, form: str, is_right: Callable[[str], object], *names: str
     ) -> Sequence[str]:
-        """The lines of the first of these members that is there; none if it is missing, or wrong, which is noted."""
+        """The lines of the first of these members that is there; none if it is missing, or wrong, which is noted.
+
+        A text or number is a line, also in a list, or as the description of an object there.
+        """
         name = next((name for name in names if node.get(name) not in (None, "")), "")
-        lines = _read_lines(node[name]) if name else []
+        value = node.get(name, [])
+        items = value if isinstance(value, list) else [value]
+        texts = [one.get("description") if isinstance(one, dict) else one for one in items]
+        found = [str(text) if isinstance(text, str | int) else "" for text in texts]
+        lines = [re.sub(r"\s*[\r\n]\s*", " ", text).strip() for text in found]
         if all(map(is_right, lines)):
             return lines
         self._wrong.append(f"{where}.{name}: must be {form}")

@@ -80,8 +80,7 @@ def why_stuck(tasks: Sequence[Task], alone: str | None = None) -> str:
         return ""
     if alone and not find_task(tasks, alone):
         return f"there is no task {alone} in the list"
-    blocked = [task for task in tasks if task.mark == "!"]
-    reasons = [": ".join([f"{task.id} is blocked", *task.note_values("blocked")]) for task in blocked]
+    reasons = [": ".join([f"{one.id} is blocked", *one.note_values("blocked")]) for one in tasks if one.mark == "!"]
     for task, waits_for in open_tasks(tasks):
         if alone in (None, task.id):
             reasons.append(f"{task.id} waits for {', '.join(dict.fromkeys(waits_for))}")
