@@ -123,14 +123,17 @@ def test_a_tick_whose_commit_a_hook_refuses_is_taken_back(project: Project, agen
     assert (marks_of(project), subjects(project), len(agent.calls)) == (["- [!] one"], ["plan"], 2)
 
 
-@pytest.mark.parametrize("note", ["verify", "git", "guard", "iteration", "uncommitted", "last-look"])
+NOTES = ["StartResult", "GitSettings", "TreeBefore", "UnjudgedIteration", "UncommittedFiles", "TreeAtEnd"]
+
+
+@pytest.mark.parametrize("note", NOTES)
 def test_a_kill_at_any_note_is_followed_by_one_recovery(project: Project, agent: Agent, note: str) -> None:
     wants(project, "- [ ] one: The first\n  - verify: Run `test -e one.txt` exits 0\n")
     work = tries(writes("one.txt", "1"), runs("sleep 0.3"))
     agent.story(*[work] * 3)
     options = ("--strict", "--verify", "true")
     killed = project.start("feature.md", "build", *options)
-    there = "iteration" if note == "last-look" else note  # that one the supervisor writes, of an open iteration
+    there = "UnjudgedIteration" if note == "TreeAtEnd" else note  # that one the supervisor writes, of an open iteration
     eventually(lambda: [one for one in project.state.glob(f"ralph/*/running/{there}") if one.stat().st_size])
     killed.signal(signal.SIGKILL)
     killed.wait()

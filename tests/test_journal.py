@@ -68,13 +68,3 @@ def test_who_follows_a_journal_sees_each_line_once(begun: Path) -> None:
     more, read_to = journal.read_since(begun, read_to)
     assert [one.iteration for one in (*found, *more)] == [1, 3, 4]
     assert journal.read_since(begun, read_to) == ([], read_to)
-
-
-def test_the_sums_that_older_versions_wrote_in_place_of_old_lines_count(begun: Path) -> None:
-    figures: dict[str, Any] = {"cost_usd": 0.5, "input": 7, "commits": 2, "duration_s": 1.5}
-    append_line(begun, line(iteration=8, **figures))
-    sums = line(event="sums", counted=False, iterations=6, **{name: 10 * each for name, each in figures.items()})
-    begun.write_text(f"{json.dumps(sums)}\n{begun.read_text()}")
-    total = journal.sum_up(journal.read(begun))
-    assert (total.iterations, journal.count_iterations(begun)) == (8, 8)
-    assert {name: getattr(total, name) for name in figures} == {name: 11 * each for name, each in figures.items()}

@@ -59,7 +59,7 @@ def test_what_it_did_is_put_back_after_a_death_and_settings_that_it_wrote_count_
     cheat = "echo cheat > app.py; echo evil > evil.py; mkdir tests; echo > tests/half; git add -A; git commit -qm x"
     begun = "git rev-parse HEAD > .git/CHERRY_PICK_HEAD"
     settings = writes(".ralph.env", "RALPH_VERIFY=true\n")
-    notes = "for note in $XDG_STATE_HOME/ralph/*/running/[stu]*; do : > $note; done"
+    notes = "for note in $XDG_STATE_HOME/ralph/*/running/Uncommitted*; do : > $note; done"
     agent.story(
         tries(*LIES, settings, runs(f"{cheat}; {begun}; {KILL}")),
         tries(writes("tests/one.txt", "1")),

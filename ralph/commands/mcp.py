@@ -55,7 +55,7 @@ def _journaled(path: Path, tool: Callable[..., Answer]) -> Callable[..., Any]:
     @wraps(tool)
     async def call(**arguments: object) -> Answer:
         name = f"ralph_{tool.__name__}"
-        line = journal.journal_line(journal.TOOL, time.time(), message="", tool=name, arguments=arguments)
+        line = journal.journal_line("tool", time.time(), message="", tool=name, arguments=arguments)
         try:
             return tool(**arguments)
         except RalphError as error:
@@ -75,7 +75,7 @@ class Tools:
         self._plan, self._proposes = plan, propose
         self._settings = sources.collect_settings_of_mode(plan.path)
         self._file = ProgressFile(plan.progress_path, plan.state)
-        self._file.recall_text_before_death(plan.state.unjudged_iteration())
+        self._file.recall_text_before_death()
         self._file.say = partial(print, "ralph:", file=sys.stderr)  # standard output is the client's
 
     def get_next_task(self) -> Answer:
@@ -94,8 +94,7 @@ class Tools:
         """Says that this task is done and its checks pass; with notes on how you saw that."""
         task = self._find(task_id)
         done = {one.id for one in self._read_tasks() if one.done}
-        wanted = (*task.after, *(part.id for part in task.subtasks))
-        if waits_for := [name for name in wanted if name not in done]:
+        if waits_for := [name for name in task.waits_for if name not in done]:
             raise RalphError(f"{task_id} waits for {join_names(waits_for)}")
         if not self._proposes and (red := self._red_checks(task)):
             raise RalphError(f"{task_id} is not done: {'; '.join(red)}")

@@ -169,7 +169,7 @@ def _state_between_runs(
     if stop:
         state = {Reason.DONE: "done", Reason.BLOCKED: "blocked"}.get(stop.reason, "stopped")
         return state, stop.why, stop.next_step_hint(plan.progress_path.name)
-    if begun and (last is None or not journal.find_run_end([last], begun)):
+    if begun and (last is None or (last.event, last.run) != ("run", begun.run)):
         return "stopped", f"ralph was killed in iteration {begun.iteration} of {begun.mode}", ""
     if last is None:
         return "stopped" if now.ticked else "new", "", ""

@@ -38,7 +38,7 @@ def start_run(asked: options.Invocation) -> int:
         return start_run(following) if following else 0
     held_lock = lock.acquire_lock(lock.working_tree(Path.cwd()))
     file = ProgressFile(start.progress_path, state)
-    file.recall_text_before_death(state.unjudged_iteration())
+    file.recall_text_before_death()
     now = file.read() if file.exists() else None
     check_progress_owner(start, now)
     if now and not held_lock.dead_run_mark() and (early := why_nothing_to_do(start, state, file.text)):
@@ -116,7 +116,7 @@ def why_nothing_to_do(start: PreparedStart, state: State, text: bytes) -> RalphE
     """Returns why a run has nothing to do with this progress file, and what the user can do; None if there is work."""
     path, now = start.progress_path, progress.parse(text)
     if now.blocked_by_ralph and is_attended():
-        now = progress.parse(progress.without_blocked_line(text))
+        now = progress.parse(progress.without_lines(text, "RALPH_BLOCKED"))
     if state.unjudged_iteration() and now.blocked is None:
         return None  # what the run wrote that died was never checked
     stop = stop_reason(now, Tally(), start.settings)

@@ -96,7 +96,7 @@ def _acquire_lock(start: PreparedStart, file: ProgressFile) -> lock.Lock:
             raise
     is_theirs = file.read().stop
     if not is_theirs:
-        file.edit(progress.with_status_line, "RALPH_STOP")
+        file.edit(progress.with_section_lines, "Status", [b"RALPH_STOP"])
     try:
         print("ralph: it ends after this iteration; Ctrl+C waits no longer")
         while signals.interrupted() is None:

@@ -172,7 +172,7 @@ def _prepare_session(run: Run, held_lock: Lock, wiring: Wiring) -> None:
     now = file.last
     if now.blocked_by_ralph and is_attended():
         run.console.complain(f"took RALPH_BLOCKED out of {file.path}, since you are here; it said: {now.blocked}")
-        file.edit(progress.without_blocked_line)
+        file.edit(progress.without_lines, "RALPH_BLOCKED")
     state.remove_iteration_note()
     run.screen.remark(f"ralph: {notices.first_line(run)}")
     opened = state.load_note(BlockReason)
@@ -182,7 +182,7 @@ def _prepare_session(run: Run, held_lock: Lock, wiring: Wiring) -> None:
     known = []
     if is_first_sum or not now.tasks:  # 90 ms for 3,000 iterations
         known = journal.parse_lines(files.read_or_empty(state.journal))
-    moves = (one.moved for one in known if one.event in ("iteration", "sums"))
+    moves = (one.moved for one in known if one.event == "iteration")
     run.tally.has_moved = bool(now.tasks) or any(moves)
     if is_first_sum and (spent := journal.sum_up(known).cost_usd):
         file.edit(progress.with_spent, spent)

@@ -33,7 +33,7 @@ _OF_RALPH_SH = re.compile(r"\$\{(PLAN_FILE|PROGRESS_FILE|PLAN_NAME|AUTO_COMMIT)\
 LEADING_COMMENT = re.compile(r"\A\s*\{#(.*?)#\}[ \t]*\r?\n?", re.DOTALL)
 """The comment that a template begins with; it may hold settings, and is not for the agent."""
 _AS_TEXT = "around what is not Jinja, write {% raw %} and {% endraw %}"
-"""A hint for templates of ralph.sh, whose commands may well contain `{{` or `{#`."""
+"""A hint for commands in templates, which may well contain `{{` or `{#`."""
 
 
 def template_folders(prompts: Path | None) -> tuple[Path, ...]:
@@ -82,8 +82,6 @@ class Prompt:
         )
 
         self._path = path
-        source = _OF_RALPH_SH.sub(r"{{ \1 }}", text)
-        fix = _AS_TEXT if source != text else ""
         environment = sandbox.SandboxedEnvironment(
             finalize=lambda value: str(value).lower() if isinstance(value, bool) else value,
             keep_trailing_newline=True,
@@ -92,13 +90,13 @@ class Prompt:
             loader=FileSystemLoader([str(place) for place in places]),
         )
         try:
-            tree = environment.parse(source)
+            tree = environment.parse(_OF_RALPH_SH.sub(r"{{ \1 }}", text))
             known = (*values, *_VARIABLES)
             for name in sorted(meta.find_undeclared_variables(tree).difference(known)):
-                raise RalphError(f"{path}: {name} is not a variable; there are {', '.join(known)}", fix=fix)
+                raise RalphError(f"{path}: {name} is not a variable; there are {', '.join(known)}", fix=_AS_TEXT)
             self._template = environment.from_string(tree, globals=values)
         except TemplateSyntaxError as error:
-            raise RalphError(f"{path}:{error.lineno}: {error.message}", fix=fix) from error
+            raise RalphError(f"{path}:{error.lineno}: {error.message}", fix=_AS_TEXT) from error
         self.render({"ITERATION": 1})
 
     def render(self, values: Mapping[str, Value]) -> str:

@@ -36,8 +36,8 @@ _LONGEST = 300
 _CRITERIA = ("verification_criteria", "acceptanceCriteria", "acceptance_criteria", "steps")
 _ID_FORM = "one word of at most 64 letters, digits, _ . and -, that begins with a letter or digit"
 _MARK_FORM = "true, false, pending, in_progress, done, complete or blocked"
-_DECODER = json.JSONDecoder(parse_float=str, parse_constant=str)
-"""Keeps fractional numbers, and constants such as NaN, as they are spelled."""
+_DECODER = json.JSONDecoder(parse_float=str)
+"""Keeps fractional numbers as they are spelled."""
 _LEAD = re.compile(r'[\s,]*(?:("(?:[^"\\]|\\.)*")\s*:\s*)?')
 """What comes before a value: in an object, this includes its name."""
 
@@ -66,14 +66,7 @@ def _read_parts(text: str, start: int) -> JsonPart:
 
 def mark_of(status: Any) -> str:
     """The mark that a status means; empty if it is not a known status."""
-    return _MARKS.get(re.sub(r"[\s-]+", "_", str(status or "").strip().casefold()), "")
-
-
-def _read_lines(value: Any) -> list[str]:
-    """A line for a text or number, or for each in a list, perhaps as the description of an object; empty for others."""
-    items = value if isinstance(value, list) else [value]
-    texts = [one.get("description") if isinstance(one, dict) else one for one in items]
-    return [re.sub(r"\s*[\r\n]\s*", " ", str(text)).strip() if isinstance(text, str | int) else "" for text in texts]
+    return _MARKS.get(str(status or "").strip().casefold(), "")
 
 
 def _is_task_list(value: Any) -> bool:
@@ -156,9 +149,16 @@ class ImportedTasks:
     def _read_field(
         self, node: Any, where: str, form: str, is_right: Callable[[str], object], *names: str
     ) -> Sequence[str]:
-        """The lines of the first of these members that is there; none if it is missing, or wrong, which is noted."""
+        """The lines of the first of these members that is there; none if it is missing, or wrong, which is noted.
+
+        A text or number is a line, also in a list, or as the description of an object there.
+        """
         name = next((name for name in names if node.get(name) not in (None, "")), "")
-        lines = _read_lines(node[name]) if name else []
+        value = node.get(name, [])
+        items = value if isinstance(value, list) else [value]
+        texts = [one.get("description") if isinstance(one, dict) else one for one in items]
+        found = [str(text) if isinstance(text, str | int) else "" for text in texts]
+        lines = [re.sub(r"\s*[\r\n]\s*", " ", text).strip() for text in found]
         if all(map(is_right, lines)):
             return lines
         self._wrong.append(f"{where}.{name}: must be {form}")
@@ -230,8 +230,7 @@ def update_statuses(plan: Path, text: bytes) -> None:
     """Updates which tasks are done in a plan in JSON from the progress file `text`; no other byte changes."""
     data = read_or_empty(plan)
     if imported := import_tasks(plan, data):
-        settled = (task for task in tasks.read_tasks(text) if task.mark in " x")
-        today = [task for task in settled if task.id in imported.parts]
+        today = [task for task in tasks.read_tasks(text) if task.mark in " x" and task.id in imported.parts]
         updated = replace_ranges(data, [(*imported.span, with_statuses(imported, today))])
         if updated != data:
             replace_unchanged(plan, data, updated)

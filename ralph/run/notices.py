@@ -166,7 +166,7 @@ def prompt_memory(state: State, *, task: str = "", so_far: str = "") -> str:
 
     `so_far` are the figures of this run; failures of `task` are left out, since the prompt has them elsewhere.
     """
-    newest = journal.newest_iterations(files.read_or_empty(state.journal, _TAIL_BYTES))
+    newest = journal.newest_iterations(state.journal, _TAIL_BYTES)
     rows = [*islice(newest, _ITERATIONS)][::-1]
     cut, left = last_handover(state, task), state.load_note(ModeChange)
     if not (rows or cut):
@@ -185,7 +185,7 @@ def prompt_memory(state: State, *, task: str = "", so_far: str = "") -> str:
 
 def last_handover(state: State, task: str) -> str:
     """Returns the handover of the last iteration, or of the last one at this task; empty if it was not cut short."""
-    for row in journal.newest_iterations(files.read_or_empty(state.journal, _TAIL_BYTES)):
+    for row in journal.newest_iterations(state.journal, _TAIL_BYTES):
         if row.requirement_id in (task, "") and (row.handover or row.ended == "ok"):  # else it did nothing
             return row.handover
     return os.environ.get(HANDOVER, "")

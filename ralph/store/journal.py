@@ -6,7 +6,6 @@ anything has changed since the first iteration of the plan.
 
 import contextlib
 import errno
-import functools
 import json
 import os
 import time
@@ -20,8 +19,6 @@ from ralph import files
 from ralph.store.notes import UnjudgedIteration
 from ralph.words import shorten
 
-TOOL = "tool"
-"""The event of a call over MCP; such lines are for people, and are not records of the loop."""
 _MESSAGE = 5_000
 _TAIL_BYTES = 1_000_000
 """Bytes at the end of the journal in which the last iteration is; about 800 lines."""
@@ -51,7 +48,7 @@ class Record:
     """One line of the journal; a field that the line lacks has its default. Times in seconds, costs in US dollars."""
 
     event: str
-    """`iteration`, `wait`, `verify`, `tamper`, `mode`, `run`; or `sums`, by which older versions replaced old lines."""
+    """`iteration`, `wait`, `verify`, `tamper`, `mode`, `run`, `checks`."""
     run: str
     timestamp: str
     """In UTC; for an iteration, when it ended."""
@@ -118,24 +115,18 @@ class Record:
     """For a run, its tasks, iterations, commits, time and cost, as the last line on the screen gives them."""
     transcript: str = ""
     """The name of its file; empty when there is none."""
-    iterations: int = 0
-    """How many iterations it counts as: 1 for an iteration that counts, for `sums` their total."""
 
     def __post_init__(self) -> None:
         self.written_at = datetime.fromisoformat(self.timestamp).timestamp()
         """Its timestamp, in seconds since 1970."""
-        self.transcript = self.transcript.rpartition("/")[2]
-        self.iterations += self.counted
+        self.transcript = self.transcript.rpartition("/")[2]  # an agent can forge a line
+        self.iterations = int(self.counted)
+        """1 for an iteration that counts, in a sum of records their number."""
 
     @property
     def mode_and_round(self) -> str:
         """Its mode, or the role of the task; with the round if there is one."""
         return self.mode + f" in round {self.round}" * bool(self.round)
-
-    @property
-    def began_at(self) -> float:
-        """When it began, in seconds since 1970."""
-        return self.written_at - self.duration_s
 
 
 _NAMES = {one.name for one in fields(Record)}
@@ -167,7 +158,7 @@ def parse_records(objects: Iterable[Any]) -> list[Record]:
     """The records among these objects; each iteration includes the time and result of the verification after it."""
     found = []
     for each in objects:
-        with contextlib.suppress(AttributeError, TypeError, ValueError):  # no object, or one that lacks something
+        with contextlib.suppress(AttributeError, TypeError, ValueError):  # no record, such as a call over MCP
             values = {name: value for name, value in each.items() if name in _NAMES and value is not None}
             found.append(Record(**values))
     latest = None
@@ -177,21 +168,15 @@ def parse_records(objects: Iterable[Any]) -> list[Record]:
         elif one.event == "verify" and latest and (one.run, one.iteration) == (latest.run, latest.iteration):
             latest.verified_s += one.duration_s
             if not one.success:
-                latest.success = False
-                latest.refused = True
+                latest.success, latest.refused = False, True
                 latest.message = one.message
                 latest.summary += " · done refused"
-    return [one for one in found if one.event != TOOL]
+    return found
 
 
 def is_iteration_recorded(found: Iterable[Record], begun: UnjudgedIteration) -> bool:
     """Whether a line says how that iteration ended: ralph may have died later, while checking its claim."""
     return any((row.run, row.transcript) == (begun.run, begun.transcript.name) for row in found)
-
-
-def find_run_end(found: Iterable[Record], begun: UnjudgedIteration) -> Record | None:
-    """The line that the run of that iteration ended with, even by an error; None if the run was killed."""
-    return next((row for row in found if (row.event, row.run) == ("run", begun.run)), None)
 
 
 def iterations_in(found: Iterable[Record]) -> list[Record]:
@@ -207,15 +192,14 @@ def describe_merges(found: Iterable[Record]) -> str:
     return f"{again} checked again on top of others, {merged} merged, {len(ended) - merged} failed there" * bool(again)
 
 
-@functools.lru_cache(maxsize=1)  # each prompt looks at them twice
-def newest_iterations(data: bytes) -> list[Record]:
-    """The iterations in a piece of a journal, newest first, each with the verification after it."""
-    return iterations_in(parse_lines(data))[::-1]
+def newest_iterations(path: Path, last_bytes: int) -> list[Record]:
+    """The iterations in so many bytes at the end of the journal, newest first, each with the verification after it."""
+    return iterations_in(parse_lines(files.read_or_empty(path, last_bytes)))[::-1]
 
 
 def count_iterations(path: Path) -> int:
     """How many iterations of the plan counted, in all its runs, according to the last one in the journal."""
-    for last in newest_iterations(files.read_or_empty(path, _TAIL_BYTES)):
+    for last in newest_iterations(path, _TAIL_BYTES):
         return last.iteration - (not last.counted)
     return 0
 
@@ -225,11 +209,9 @@ _SUMMED = (*TOKENS, "iterations", "duration_s", "waited_s", "verified_s", "commi
 
 
 def sum_up(found: Iterable[Record]) -> Record:
-    """The totals of the iterations and earlier sums among these records; the cost is None if none was reported."""
+    """The totals of the iterations among these records; the cost is None if none was reported."""
     total = Record("sums", "", "1970-01-01")
-    for one in found:
-        if one.event not in ("iteration", "sums"):
-            continue
+    for one in iterations_in(found):
         for name in _SUMMED:
             setattr(total, name, getattr(total, name) + getattr(one, name))
         if one.cost_usd is not None:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 Place = tuple[str, str, list[str]]
 """The state of a repository except its files: the branch, empty if HEAD is on none; the commit, empty before the first;
@@ -31,16 +31,13 @@ class Snapshot(NamedTuple):
 
 @dataclass
 class Note:
-    """A note: a dataclass, stored as JSON."""
-
-    file_name: ClassVar[str]
+    """A note: a dataclass, stored as JSON in a file with the name of its class."""
 
 
 @dataclass
 class UnjudgedIteration(Note):
     """An iteration that is running, or in which ralph died: a RALPH_DONE that it writes is not believed."""
 
-    file_name: ClassVar = "iteration"
     run: str
     mode: str
     iteration: int
@@ -66,7 +63,6 @@ class UnjudgedIteration(Note):
 class TreeBefore(Note):
     """The state of the working tree when a watched iteration began."""
 
-    file_name: ClassVar = "guard"
     record: str = ""
     """The name of the iteration's transcript."""
     task: str = ""
@@ -85,15 +81,11 @@ class TreeBefore(Note):
     is_settled: bool = False
     """Whether the agent has ended, and what it did was put right."""
 
-    def __post_init__(self) -> None:
-        self.snapshot = Snapshot(*self.snapshot)
-
 
 @dataclass
 class TreeAtEnd(Note):
     """The state of the working tree when the last process of a dead run had ended."""
 
-    file_name: ClassVar = "last-look"
     record: str
     """The name of the iteration's transcript."""
     changes: Mapping[str, str]
@@ -104,15 +96,11 @@ class TreeAtEnd(Note):
     """The text of the progress file."""
     snapshot: Snapshot
 
-    def __post_init__(self) -> None:
-        self.snapshot = Snapshot(*self.snapshot)
-
 
 @dataclass
 class UncommittedFiles(Note):
     """The files that attempts at each task changed and no commit has."""
 
-    file_name: ClassVar = "uncommitted"
     names: dict[str, list[str]] = field(default_factory=dict)
     """The names of the files by task."""
 
@@ -121,7 +109,6 @@ class UncommittedFiles(Note):
 class GitSettings(Note):
     """The contents of git's configuration files, by path: when the iteration began, and when all that ran had ended."""
 
-    file_name: ClassVar = "git"
     before: dict[str, str]
     at_end: dict[str, str] = field(default_factory=dict)
 
@@ -130,7 +117,6 @@ class GitSettings(Note):
 class StartResult(Note):
     """How the verify command ended before anything was built."""
 
-    file_name: ClassVar = "verify"
     command: str
     failure: str
     """Why it failed; empty if it passed."""
@@ -140,7 +126,6 @@ class StartResult(Note):
 class BlockReason(Note):
     """Why ralph blocked the plan: the name of a `Reason`."""
 
-    file_name: ClassVar = "breaker"
     reason: str
 
 
@@ -148,7 +133,6 @@ class BlockReason(Note):
 class AnnouncedConversation(Note):
     """A mode that is a conversation, which the user was notified of once."""
 
-    file_name: ClassVar = "conversation"
     mode: str
 
 
@@ -156,7 +140,6 @@ class AnnouncedConversation(Note):
 class ModeChange(Note):
     """What the previous mode left behind, for prompts."""
 
-    file_name: ClassVar = "left"
     lines: Sequence[str]
 
 
@@ -164,6 +147,5 @@ class ModeChange(Note):
 class ReviewedFiles(Note):
     """The contents of a task's files as the role before the building one left them."""
 
-    file_name: ClassVar = "reviewed"
     texts: dict[str, dict[str, str]] = field(default_factory=dict)
     """The contents by task and path."""

@@ -2,7 +2,6 @@
 
 import binascii
 import contextlib
-import itertools
 import json
 import os
 import re
@@ -21,20 +20,15 @@ _UNSAFE = re.compile(r"[^\w.-]+", re.ASCII)
 """What the names of ralph's own files do not contain."""
 
 
-def path_digest(progress_path: Path) -> str:
-    """The end of a state folder's name: eight hexadecimal digits for the path of the progress file."""
-    here = Path(os.path.realpath(progress_path.parent)) / progress_path.name  # not where an agent's link leads
-    return f"{binascii.crc32(os.fsencode(here)):08x}"
-
-
 class State:
     """The folder `<plan>-<hash of the progress file's path>` under the state home: mode 0700, made on first use."""
 
     def __init__(self, name: str, progress_path: Path) -> None:
-        self.folder = files.state_home() / f"{_UNSAFE.sub('_', name)[:40]}-{path_digest(progress_path)}"
+        here = Path(os.path.realpath(progress_path.parent)) / progress_path.name  # not where an agent's link leads
+        digest = f"{binascii.crc32(os.fsencode(here)):08x}"
+        self.folder = files.state_home() / f"{_UNSAFE.sub('_', name)[:40]}-{digest}"
         self.journal = self.folder / "journal.jsonl"
         """The file with the record of what happened."""
-        self._rounds = itertools.count()
 
     def _make_folder(self, name: str) -> Path:
         """The path of that subfolder, made a real one: ralph writes and removes there, wherever a link would lead."""
@@ -68,15 +62,14 @@ class State:
         return path
 
     def make_room(self) -> None:
-        """Now and then removes the oldest transcripts beyond `TRANSCRIPTS_BYTES`; none of them is being written now.
+        """Removes the oldest transcripts beyond `TRANSCRIPTS_BYTES`; none of them is being written now.
 
         Raises RalphError, before money is spent, if the disk is too full to record what the agent says.
         """
         folder = self._make_folder("transcripts")
         spare_bytes = TRANSCRIPTS_BYTES
-        there = os.scandir(folder) if next(self._rounds) % 50 == 0 else ()
         with contextlib.suppress(OSError):  # an agent may have removed one
-            for one in sorted(there, key=lambda one: -one.stat().st_mtime):
+            for one in sorted(os.scandir(folder), key=lambda one: -one.stat().st_mtime):
                 spare_bytes -= one.stat().st_size
                 if spare_bytes < 0:
                     Path(one).unlink()
@@ -113,7 +106,7 @@ class State:
 
     def save_note(self, note: Note) -> None:
         """Saves a note for the next run, atomically."""
-        path = self._make_folder("running") / note.file_name
+        path = self._make_folder("running") / type(note).__name__
         new = path.with_suffix(".new")
         with contextlib.suppress(OSError):
             files.overwrite_file(new, json.dumps(asdict(note)).encode())
@@ -122,10 +115,10 @@ class State:
     def remove_note(self, kind: type[Note]) -> None:
         """Removes the note of that kind."""
         with contextlib.suppress(OSError):
-            (self._make_folder("running") / kind.file_name).unlink()
+            (self._make_folder("running") / kind.__name__).unlink()
 
     def load_note(self, kind: type[Kind]) -> Kind | None:
         """The note of that kind; None if there is none, or it is incomplete."""
         with contextlib.suppress(ValueError, TypeError):
-            return kind(**json.loads(files.read_or_empty(self.folder / "running" / kind.file_name)))
+            return kind(**json.loads(files.read_or_empty(self.folder / "running" / kind.__name__)))
         return None

@@ -73,7 +73,7 @@ def record_death(run: Run, death: UnjudgedIteration) -> None:
     found = journal.read(run.state.journal)
     if journal.is_iteration_recorded(found, death):
         return
-    end = journal.find_run_end(found, death)
+    end = next((row for row in found if (row.event, row.run) == ("run", death.run)), None)  # even by an error
     how = f"{'ended' if end else 'was killed'} in iteration {death.iteration}" + (f" ({end.message})" if end else "")
     run.console.complain(f"the run before {how}; its record is {death.transcript}")
     message = end.message if end else "ralph was killed"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ralph.errors import RalphError
 from ralph.git.repository import Repository, text_of
-from ralph.store.notes import TreeAtEnd, TreeBefore
+from ralph.store.notes import Snapshot, TreeAtEnd, TreeBefore
 from ralph.store.state import State
 from ralph.strict.shadow import Shadow
 
@@ -32,7 +32,7 @@ def load_tree_notes(state: State) -> tuple[TreeBefore | None, TreeAtEnd | None]:
 def resume_shadow(before: TreeBefore, end: TreeAtEnd | None = None) -> Shadow | None:
     """Returns the shadow with the files as they were, or as they were at the end; None if it is no longer intact."""
     shadow = Shadow(Path(before.root), before.own, before.protected, _AT_END if end else "index")
-    shadow.snapshot = (end or before).snapshot
+    shadow.snapshot = Snapshot(*(end or before).snapshot)  # a list in a note that was loaded
     return shadow if shadow.checksum_now() == shadow.snapshot.checksum != "" else None
 
 
@@ -54,7 +54,7 @@ def record_tree_now(before: TreeBefore, shadow: Shadow, state: State) -> TreeAtE
     changes = shadow.changes(thorough=bool(before.only))
     shutil.copyfile(shadow.folder / "index", shadow.folder / _AT_END)
     later = Shadow(shadow.root, before.own, before.protected, _AT_END)
-    later.snapshot = before.snapshot
+    later.snapshot = shadow.snapshot
     later.update_snapshot(changes)
     repository = Repository(before.repository_paths) if before.repository_paths else None
     if repository:

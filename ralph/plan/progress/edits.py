@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import AnyStr
 
-from ralph.plan.progress.reading import BOM, BY_RALPH, parse, text_after_colon
+from ralph.plan.progress.reading import BOM, BY_RALPH, parse
 from ralph.words import shorten
 
 _NOISE = re.compile(
@@ -77,25 +77,12 @@ def _with_line_below(text: bytes, name: str, value: str, *above: str) -> bytes:
 
 def with_blocked_line(text: bytes, why: str) -> bytes:
     """The text with ralph's own RALPH_BLOCKED line in the Status section."""
-    return with_status_line(text, f"RALPH_BLOCKED: {BY_RALPH}{' '.join(why.split())}")
+    return with_section_lines(text, "Status", [encode_text(f"RALPH_BLOCKED: {BY_RALPH}{' '.join(why.split())}")])
 
 
-def without_blocked_line(text: bytes) -> bytes:
-    """The text without the RALPH_BLOCKED lines that ralph wrote."""
-    return without_lines(text, "RALPH_BLOCKED", BY_RALPH)
-
-
-def without_lines(text: bytes, word: str, begins: str = "") -> bytes:
-    """The text without those of the word's lines in `Progress.words` whose value begins with `begins`."""
-    lines = [line for line in parse(text).words.get(word, ()) if text_after_colon(line).startswith(begins)]
-    return replace_ranges(text, [(line.start, line.end, b"") for line in lines])
-
-
-def with_status_line(text: bytes, line: str) -> bytes:
-    """The text with this line in the Status section, below IN_PROGRESS if there is one; mainly for what stops runs."""
-    under_way = parse(text).words.get("IN_PROGRESS")
-    at = under_way[0].end if under_way else section_range(text, "Status")[0]
-    return insert_lines(text, at, [encode_text(line)])
+def without_lines(text: bytes, word: str) -> bytes:
+    """The text without the lines of this word in `Progress.words`."""
+    return replace_ranges(text, [(line.start, line.end, b"") for line in parse(text).words.get(word, ())])
 
 
 def with_tasks_added(text: bytes, lines: Sequence[bytes]) -> bytes:
@@ -170,13 +157,8 @@ def escape_output(raw: str) -> str:
 
     Each line has at most 200 characters; a first line `…` means that there were more lines.
     """
-    lines = [shorten(line.rstrip(), _LONGEST_LINE) for line in without_control_characters(raw).rstrip().split("\n")]
+    lines = [shorten(line.rstrip(), _LONGEST_LINE) for line in _NOISE.sub("", raw).rstrip().split("\n")]
     return "\n".join(lines if len(lines) <= _MOST_LINES else ["…", *lines[-_MOST_LINES:]])
-
-
-def without_control_characters(raw: str) -> str:
-    """The text as a terminal would finally show it: nothing in it controls one, and only a newline ends a line."""
-    return _NOISE.sub("", raw)
 
 
 def encode_text(text: str) -> bytes:

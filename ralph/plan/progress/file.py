@@ -13,7 +13,6 @@ from ralph.errors import RalphError
 from ralph.plan.progress.edits import section_lines
 from ralph.plan.progress.reading import Progress, parse
 from ralph.process.lock import edit_turn
-from ralph.store.notes import UnjudgedIteration
 from ralph.store.state import State
 
 P = ParamSpec("P")
@@ -38,9 +37,9 @@ class ProgressFile:
         """What `read` saw last, parsed."""
         return parse(self.text)
 
-    def recall_text_before_death(self, death: UnjudgedIteration | None) -> None:
+    def recall_text_before_death(self) -> None:
         """After a death, takes over the last text that ralph vouched for, so that `read` can restore a lost file."""
-        if death:
+        if death := self._state.unjudged_iteration():
             self.text, self._home = death.own_progress_text, death.progress_path
 
     def exists(self) -> bool:
@@ -122,8 +121,8 @@ class NewMessages:
 
     def poll(self) -> None:
         """Notes new messages: if none are left, they were overwritten; if others are there, the user changed them."""
-        text = files.read_or_empty(self._path)
-        new = [line for line in section_lines(text, "Messages") if line not in self._known]
+        lines = section_lines(files.read_or_empty(self._path), "Messages")
+        new = [line for line in lines if line not in self._known]
         if not new:
             self._gone = self._gone + self._new
         self._new = new

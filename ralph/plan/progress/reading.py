@@ -2,7 +2,7 @@
 
 import functools
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -128,24 +128,19 @@ class Progress(NamedTuple):
         return f"{self.ticked}/{len(self.tasks)} tasks{without}" if self.tasks else "no tasks"
 
 
-def text_after_colon(line: Line) -> str:
-    """The text after the first colon, stripped."""
-    return line.body.partition(b":")[2].decode(errors="replace").strip()
-
-
 @functools.lru_cache(maxsize=16)  # the same text is parsed again and again
 def parse(text: bytes) -> Progress:
     """Parses the text of a progress file; any bytes are valid."""
-    lines = read_lines_and_fences(text).lines
     words: dict[str, list[Line]] = {}
     headings: list[tuple[Line, int, str]] = []
     items: list[tuple[str, Task]] = []
-    """The checkboxes, each with what `_LISTS` finds in the innermost such title around it, or an empty text."""
-    around, listed = [(0, "")], ""
+    """The checkboxes, each with what `kinds` says of its place."""
+    kinds, listed = [""] * 7, ""
+    """What `_LISTS` finds in the innermost such title around this line, for headings down to each level."""
     nested: list[tuple[int, Task | None]] = [(-1, None)]
     """The list items around this line: the column of each, and the innermost task that it belongs to."""
     is_head, is_below_done = True, False
-    for line in lines:
+    for line in read_lines_and_fences(text).lines:
         kind = _KIND.fullmatch(line.body.decode(errors="surrogateescape"))
         name = ""
         if kind and kind["indent"] is not None:
@@ -167,7 +162,7 @@ def parse(text: bytes) -> Progress:
                 )
                 if owner:
                     owner.subtasks.append(task)
-                items.append((around[-1][1], task))
+                items.append((kinds[-1], task))
                 owner = task
             elif owner and kind["note"]:
                 owner.notes.append(Note(kind["note"].lower(), kind["value"].strip(), line))
@@ -177,16 +172,16 @@ def parse(text: bytes) -> Progress:
             headings.append((line, level, title))
             del nested[1:]
             is_head = is_head and level == 1
-            around = [outer for outer in around if outer[0] < level]
             known = _LISTS.match(title)
-            around.append((level, known[0].lower() if known else around[-1][1]))
-            listed = "task" if around[-1][1] == "task" else listed
+            kinds[level:] = [known[0].lower() if known else kinds[level - 1]] * (7 - level)
+            listed = "task" if "task" in (listed, kinds[-1]) else ""
         elif kind:
             name = kind["word"] or kind["name"]
             if is_below_done if name == "Verified" else is_head or name not in _OF_HEAD:
                 words.setdefault(name, []).append(line)
         is_below_done = name == "RALPH_DONE" or (is_below_done and name == "Verified")
-    values = defaultdict(str, {name: text_after_colon(each[0]) for name, each in words.items()})
+    said = {name: lines[0].body.partition(b":")[2] for name, lines in words.items()}
+    values = defaultdict(str, {name: value.decode(errors="replace").strip() for name, value in said.items()})
     blocked = values.get("RALPH_BLOCKED")
     dollars = _DOLLARS.match(values["Spent"])
     mode, rounds, number = _MODE.findall(values["Mode"])[0]
@@ -220,17 +215,16 @@ def vanished_tasks(before: Progress, after: Progress) -> tuple[Task, ...]:
     A task with a longer text or other markup is still the same; the longest texts are matched first.
     """
     now = (*after.tasks, *(task for task in after.elsewhere if task.mark == "x"))
-    ticked = [task for task in before.tasks if task.mark == "x"]
-    left = [*(Counter(map(_normalized_text, now)) - Counter(map(_normalized_text, ticked))).elements()]
+    left = [*map(_normalized_text, now)]
     missing = []
-    for task in sorted(before.open, key=lambda task: -len(_normalized_text(task))):
+    for task in sorted(before.tasks, key=lambda task: (-len(_normalized_text(task)), task.mark != "x")):
         gist = _normalized_text(task)
         if same := [name for name in left if f"{name} ".startswith(f"{gist} ")]:
             left.remove(min(same, key=len))
-        else:
+        elif task.mark != "x":
             missing.append(task)
     return tuple(task for task in before.open if task in missing)
 
 
 def _normalized_text(task: Task) -> str:
-    return re.sub(r"[\W_]+", " ", task.whole).casefold().strip() or task.whole
+    return re.sub(r"[\W_]+", " ", task.whole).casefold().strip()

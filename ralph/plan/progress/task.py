@@ -4,8 +4,6 @@ import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-WHOLE_NUMBER = re.compile(r"[+-]?\d{1,9}", re.ASCII)
-"""The form of a priority."""
 STATUSES = {" ": "pending", "~": "in_progress", "!": "blocked", "x": "complete"}
 """The status that each mark means."""
 
@@ -62,14 +60,20 @@ class Task:
 
     @property
     def after(self) -> list[str]:
-        """The ids of the tasks that it waits for."""
+        """The ids in its own after: lines."""
         return re.findall(r"[^\s,`]+", " ".join(self.note_values("after")))
+
+    @property
+    def waits_for(self) -> list[str]:
+        """The ids of the tasks that have to be done before it, also for the tasks above it; with its subtasks."""
+        after = [name for one in (self, *self.above) for name in one.after]
+        return after + [part.id for part in self.subtasks]
 
     @property
     def priority(self) -> int | None:
         """Its priority, lower is sooner; None if it has none."""
         first = next(iter(self.note_values("priority")), "")
-        return int(first) if WHOLE_NUMBER.fullmatch(first) else None
+        return int(first) if re.fullmatch(r"[+-]?\d{1,9}", first, re.ASCII) else None
 
     @property
     def tries(self) -> int:

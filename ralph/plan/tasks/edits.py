@@ -3,9 +3,9 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from ralph.plan.progress import encode_text, insert_lines, replace_ranges, without_control_characters
+from ralph.plan.progress import encode_text, insert_lines, replace_ranges
 from ralph.plan.tasks import Note, find_task, new_id, read_tasks
-from ralph.words import one_line, timestamp
+from ralph.words import one_line, timestamp, without_control_codes
 
 _LONGEST = 5_000
 """Most characters of a note: room for a whole review, and for the lines of output that `CheckResult.why` keeps."""
@@ -26,37 +26,37 @@ def with_mark(text: bytes, mark: str, *ids: str, note: str = "", why: str = "", 
     all about its attempts; else why it is blocked, those of the same name, and those named in `gone`.
     """
     gone = _OF_ATTEMPTS if mark == "x" else ("blocked", note, *gone)
-    changes = []
-    for task in read_tasks(text):
-        if task.id and task.id in ids:
-            at = text.index(b"[", task.line.start) + 1
-            changes.append((at, at + 1, mark.encode()))
-            changes += [(one.line.start, one.line.end, b"") for one in task.notes if one.name in gone]
-    text = replace_ranges(text, changes)
-    if not note:
-        return text
-    reason = one_line(without_control_characters(why), _LONGEST) or "no reason was given"
-    return _with_notes(text, ids[0], [Note(note, reason)])
+    reason = one_line(without_control_codes(why), _LONGEST) or "no reason was given"
+    notes = [Note(note, reason)] if note else []
+    for task_id in ids:
+        text = _with_mark_and_notes(text, task_id, mark, notes, gone)
+        notes = []
+    return text
 
 
-def _with_notes(text: bytes, task_id: str, notes: Sequence[Note], gone: Sequence[str] = ()) -> bytes:
-    """The text with these notes after those of the task, whose notes named in `gone` go; unchanged without a task."""
+def _with_mark_and_notes(text: bytes, task_id: str, mark: str, notes: Sequence[Note], gone: Sequence[str]) -> bytes:
+    """The text with these notes after the task's own, without those of its own named in `gone`, and with this mark.
+
+    Without a mark, that of the task stays.
+    """
     if not (task := find_task(read_tasks(text), task_id)):
         return text
     last = task.notes[-1].line if task.notes else task.line
     indent = last.body[: -len(last.body.lstrip())] + b"  " * (not task.notes)
     goes_on = next(_GOES_ON.finditer(text, last.end))
     text = insert_lines(text, goes_on.end(), [indent + encode_text(f"- {one.name}: {one.value}") for one in notes])
-    return replace_ranges(text, [(one.line.start, one.line.end, b"") for one in task.notes if one.name in gone])
+    at = text.index(b"[", task.line.start) + 1
+    outdated = [(one.line.start, one.line.end, b"") for one in task.notes if one.name in gone]
+    return replace_ranges(text, [(at, at + 1, (mark or task.mark).encode()), *outdated])
 
 
 def with_evidence(text: bytes, task_id: str, notes: Sequence[Note]) -> bytes:
-    """The text with those of the notes that are evidence, if there are any, in place of the task's older evidence.
+    """The text with those of the notes that are evidence, if any, in place of the task's older ones.
 
     Evidence is what the task's checks found before it was begun, and claims.
     """
     new = [one for one in notes if one.name in _OF_EVIDENCE]
-    return _with_notes(text, task_id, new, _OF_EVIDENCE) if new else text
+    return _with_mark_and_notes(text, task_id, "", new, _OF_EVIDENCE) if new else text
 
 
 def with_failure(text: bytes, task_id: str, why: str, most: int | None = None, *, is_claimed: bool = False) -> bytes:
@@ -71,7 +71,7 @@ def with_failure(text: bytes, task_id: str, why: str, most: int | None = None, *
     text = with_mark(text, " ", task_id, note=note, why=why, gone=() if is_claimed else ("claimed",))
     if task.has_attempts_left(most):
         return text
-    reason = why.partition("\n")[0]
+    reason, *_ = why.split("\n")
     return with_mark(text, "!", task_id, note="blocked", why=f"given up after attempt {tries}: {reason}")
 
 
@@ -118,6 +118,6 @@ def with_tidy_list(text: bytes, *but: str) -> bytes:
 def without_new_ticks(before: bytes, text: bytes) -> bytes:
     """The text, tidied, without the ticks that are not in `before`: a mode such as plan has checked nothing."""
     text = with_tidy_list(text)
-    known = {(one.id, one.text) for one in read_tasks(with_tidy_list(before)) if one.mark == "x"}
-    new = [one.id for one in read_tasks(text) if one.mark == "x" and (one.id, one.text) not in known]
+    known = {one.text for one in read_tasks(before) if one.done}
+    new = [one.id for one in read_tasks(text) if one.mark == "x" and one.text not in known]
     return with_mark(text, " ", *new)

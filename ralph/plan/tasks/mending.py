@@ -37,16 +37,12 @@ def restore_own_sections(before: bytes, after: bytes) -> MendedList:
         return MendedList(after)
     known = {name for task in read_tasks(before) for name in (task.id, task.text) if name}
     new = [task for task in read_tasks(after) if known.isdisjoint((task.id, task.text))]
-    text = before
-    for quote in (b"", b"> ") if after.strip() else ():  # ralph ignores quoted lines
-        merged = _merge_sections(before, after, new, quote)
-        if _parsed_tasks_and_status(merged) == wanted:
-            text = merged
-            break
+    merged = _merge_sections(before, after, new)
+    text = merged if _parsed_tasks_and_status(merged) == wanted else before
     stops = progress.parse(after).words
     for word in _STOPS:  # into Status, where the user would look for it
         if word in stops and word not in progress.parse(text).words:
-            text = progress.with_status_line(text, stops[word][0].body.decode(errors="surrogateescape"))
+            text = progress.with_section_lines(text, "Status", [stops[word][0].body])
     gone = [line for line in wanted if line not in left]
     free = {*wanted, *task_lines(new)}
     came = [line for line in left if line not in free]
@@ -79,15 +75,10 @@ def _parsed_tasks_and_status(text: bytes) -> list[bytes]:
     return lines + progress.section_lines(text, "Verification") + task_lines(read_tasks(text))
 
 
-def _merge_sections(before: bytes, after: bytes, new: Sequence[Task], quote: bytes) -> bytes:
-    """Ralph's sections from `before`, then all others from `after`, and the new tasks, unticked, in Proposed.
-
-    `quote` is put in front of each line of the others, except their first.
-    """
+def _merge_sections(before: bytes, after: bytes, new: Sequence[Task]) -> bytes:
+    """Ralph's sections from `before`, then all others from `after`, and the new tasks, unticked, in Proposed."""
     parts = [section for is_ours, section in _split_sections(before) if is_ours]
-    for is_ours, section in _split_sections(after):
-        if not is_ours:
-            parts.append(quote.join(section.splitlines(keepends=True)))
+    parts += [section for is_ours, section in _split_sections(after) if not is_ours]
     text = b"".join(part if part.endswith(b"\n") else part + b"\n" for part in parts)
     proposed = [line.replace(b"- [x]", b"- [ ]", 1) for line in task_lines(new)]
     return progress.with_section_lines(text, "Proposed", proposed)

@@ -51,7 +51,7 @@ def select_next(tasks: Sequence[Task], alone: str | None = None, crashes: Mappin
     Chooses among all tasks, or only the one with the id `alone`. Last come tasks that were blocked before, and those
     on which agents crashed twice; `crashes` counts that by id. None if no task is ready.
     """
-    ready = [task for task, waits_for in _open_tasks(tasks) if not waits_for and alone in (None, task.id)]
+    ready = [task for task, waits_for in open_tasks(tasks) if not waits_for and alone in (None, task.id)]
 
     def turn(task: Task) -> tuple[float, ...]:
         waits = len(task.note_values("reopened")) + crashes.get(task.id, 0) // 2
@@ -61,18 +61,12 @@ def select_next(tasks: Sequence[Task], alone: str | None = None, crashes: Mappin
     return min(ready, key=turn, default=None)
 
 
-def count_startable_tasks(tasks: Sequence[Task]) -> int:
-    """How many of the tasks could be started now."""
-    return sum(not waits_for for _, waits_for in _open_tasks(tasks))
-
-
-def _open_tasks(tasks: Sequence[Task]) -> Iterator[tuple[Task, list[str]]]:
+def open_tasks(tasks: Sequence[Task]) -> Iterator[tuple[Task, list[str]]]:
     """Yields pending tasks not below a blocked one, each with the ids it still waits for, such as its subtasks."""
     done = {task.id for task in tasks if task.done}
     for task in tasks:
         if task.mark == " " and not task.done and not any(one.mark == "!" for one in task.above):
-            after = [name for one in (task, *task.above) for name in one.after if name not in done]
-            yield task, after + [part.id for part in task.subtasks if not part.done]
+            yield task, [name for name in task.waits_for if name not in done]
 
 
 def why_stuck(tasks: Sequence[Task], alone: str | None = None) -> str:
@@ -86,9 +80,8 @@ def why_stuck(tasks: Sequence[Task], alone: str | None = None) -> str:
         return ""
     if alone and not find_task(tasks, alone):
         return f"there is no task {alone} in the list"
-    blocked = [task for task in tasks if task.mark == "!"]
-    reasons = [": ".join([f"{task.id} is blocked", *task.note_values("blocked")]) for task in blocked]
-    for task, waits_for in _open_tasks(tasks):
+    reasons = [": ".join([f"{one.id} is blocked", *one.note_values("blocked")]) for one in tasks if one.mark == "!"]
+    for task, waits_for in open_tasks(tasks):
         if alone in (None, task.id):
             reasons.append(f"{task.id} waits for {', '.join(dict.fromkeys(waits_for))}")
     return shorten("; ".join(reasons), 500)
@@ -108,8 +101,7 @@ def find_problems(tasks: Sequence[Task]) -> list[str]:
         if by_id[task.id] is not task:
             wrong.append(f"{where} is the id of another task, too; each needs one of its own")
         wrong += [f"{where} comes after {name}, which is not a task" for name in task.after if name not in by_id]
-        after = [name for one in (task, *task.above) for name in one.after]
-        order.add(task.id, *after, *(part.id for part in task.subtasks))
+        order.add(task.id, *task.waits_for)
     try:
         order.prepare()
     except CycleError as error:
