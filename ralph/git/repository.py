@@ -310,11 +310,11 @@ class Repository(Git):
             raise RalphError(f"git cannot commit in {self.root}: {error_text(done)}")
 
 
-def jj_commit(root: Path, names: Iterable[str], message: str) -> str:
+def jj_commit(names: Iterable[str], message: str) -> str:
     """Commits these files with jj (https://jj-vcs.github.io/jj/), which tracks changes itself. Returns why not."""
     filesets = [f"root-file:{json.dumps(name, ensure_ascii=False)}" for name in names]
     argv = ["jj", "--no-pager", "--color=never", "commit", "--message", message, *filesets]
-    done = call_program(argv, timeout_s=_TIMEOUT_S, cwd=root)
+    done = call_program(argv, timeout_s=_TIMEOUT_S)
     return error_text(done) if done.code else ""
 
 

@@ -100,9 +100,8 @@ class JobMaker:
             config=self._git_settings(),
             env=self._environment(attempt.task),
             words=self._arguments(attempt),
-            setup=settings.setup or "",
+            setup=[*(settings.wrap or ()), "sh", "-c", settings.setup] if settings.setup else [],
             keep=settings.keep_clones,
-            is_on_cluster=bool(settings.executor),
         )
 
     def make_check(self, attempt: TaskAttempt) -> TaskJob:
@@ -124,7 +123,7 @@ class JobMaker:
         }
         own = (run.start.plan, run.top / ".ralph.env")
         places |= {os.path.relpath(path, tree): path for path in own if path.is_relative_to(tree)}
-        places = {name: path for name, path in places.items() if path.is_file() and path.suffix != ".sample"}
+        places = {name: path for name, path in places.items() if path.is_file()}
         places |= {name: tree / name for name in run.settings.setup_copy}
         found = {}
         for name, path in places.items():

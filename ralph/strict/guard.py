@@ -180,7 +180,7 @@ class Guard:
         names, failed = self._own_tracked_files | changed, ""
         if names and self.may_commit:
             if self._has_jj:
-                failed = jj_commit(self._root, names, message)
+                failed = jj_commit(names, message)
                 self.committed = Commits(count=int(not failed))
             elif self._repository:
                 done = self._repository.commit_files(names, message, self._run_git_with_hooks)
