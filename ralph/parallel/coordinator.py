@@ -58,9 +58,6 @@ class ParallelController(Controller):
         """Why no more tasks begin, while other agents still work."""
         self._merge_obstacle = ""
         """What keeps finished tasks from being merged."""
-        for task in self.queue.merged_tasks(tasks.read_tasks(self._file.text)):
-            self._file.edit(edits.with_task_done, task.id)
-            self.queue.remove(task)
 
     def wait_for_running_work(self, stop: Stop | None) -> Stop | None:
         """Returns why to stop now; None while agents are at work, which finish first (or are ended by a signal)."""
@@ -108,12 +105,6 @@ class ParallelController(Controller):
             self._no_agent_before = 0.0  # the wait is over, or the user wrote what ends it, and the run
             if stop := run.stop_reason():
                 return stop
-        try:
-            acceptance.validate_list(self._file.text, self._file.path.name, self._settings)
-        except RalphError as error:  # the user may be in the middle of an edit
-            if not self.is_busy:
-                raise
-            self._stop = Stop(Reason.STUCK, error.message)
         self._begin_tasks()
         if self.is_busy:
             return None
@@ -126,11 +117,18 @@ class ParallelController(Controller):
         return self._stop or acceptance.nothing_to_begin(listed, alone)
 
     def _begin_tasks(self) -> None:
-        """Begins the tasks that can begin now, each with its share of the money that is left."""
+        """Begins the tasks that can begin now, each with its share of the money that is left.
+
+        Begins none as long as the list is wrong; raises RalphError if it is, and nothing is in progress.
+        """
         run, settings, running = self._run, self._settings, self.running
-        if not self._executor.places:
-            raise RalphError("the processes below which attempts run were killed", 1, fix="start ralph again")
-        most = 0 if self._stop or self._merge_obstacle else min(settings.jobs, self._executor.places)
+        try:
+            acceptance.validate_list(self._file.text, self._file.path.name, settings)
+        except RalphError:  # the user may be in the middle of an edit
+            if self.is_busy:
+                return
+            raise
+        most = 0 if self._stop or self._merge_obstacle else settings.jobs
         while len(running) < most and run.pace.now() >= self._no_agent_before:
             tally = replace(run.tally, iterations=run.tally.iterations + len(running))
             is_over = stop_reason(self._file.last, tally, settings, run.elapsed_s())

@@ -8,13 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from importlib import import_module
 from pathlib import Path
-from queue import SimpleQueue
 
 from ralph.errors import RalphError
 from ralph.parallel.attempt import RALPH, AttemptResult, TaskJob
 from ralph.parallel.task_attempt import TaskAttempt
 from ralph.process.programs import MARK, Finished, call_program
-from ralph.process.supervisor import Command, Supervisor
+from ralph.process.supervisor import Command
 from ralph.run.context import Run
 
 _CONNECT_S = 10.0
@@ -28,13 +27,8 @@ class LocalExecutor:
     """Runs attempts on this machine or through `--runner`, as many at once as there are supervisors."""
 
     def __init__(self, run: Run) -> None:
-        self._run = run
-        self._free = SimpleQueue[Supervisor]()
-        for supervisor in run.supervisors:
-            self._free.put(supervisor)
-        self.places = len(run.supervisors)
-        """How many attempts and checks can run at the same time; the place of a supervisor that dies is lost."""
-        self._threads = ThreadPoolExecutor(self.places)
+        self._run, self._idle_supervisors = run, [*run.supervisors]
+        self._threads = ThreadPoolExecutor(len(run.supervisors))
 
     def begin(self, attempt: TaskAttempt, job: TaskJob) -> None:
         """Begins the job in the background, as the attempt's work."""
@@ -50,25 +44,23 @@ class LocalExecutor:
         given, transcript = output.with_suffix(".job"), output.with_suffix(".transcript")
         given.write_text(json.dumps(asdict(job)))
         try:
-            code = self._run_attempt(attempt, given, output)
-            result = AttemptResult(why=f"its attempt exited with {code}")
-            with output.open("rb") as printed, transcript.open("wb") as rest:
-                for line in printed:
-                    with contextlib.suppress(ValueError):
-                        at = line.index(b'{"why": ')  # a runner may greet first
-                        result = AttemptResult(**json.loads(line[at:]))
-                        break
-                shutil.copyfileobj(printed, rest)
+            result = AttemptResult(why=f"its attempt exited with {self._run_attempt(attempt, given, output)}")
+            _, start, printed = output.read_bytes().partition(b'{"why": ')  # a runner may greet first
         finally:
             for path in (given, output, output.with_suffix(".err")):
                 path.unlink(missing_ok=True)
+        line, _, end_of_transcript = printed.partition(b"\n")
+        transcript.write_bytes(end_of_transcript)
+        with contextlib.suppress(ValueError):
+            result = AttemptResult(**json.loads(start + line))
         more = f": {attempt.doing}" if result.why and attempt.doing else ""
         return replace(result, why=result.why + more, transcript=str(transcript))
 
     def _run_attempt(self, attempt: TaskAttempt, given: Path, output: Path) -> int:
         """Runs `ralph attempt` for the given job, until it is canceled, and returns its exit code.
 
-        What it prints is in `output` then. Raises OSError if it cannot be started.
+        What it prints is in `output` then. Raises OSError if it cannot be started, and RalphError if its supervisor is
+        gone.
         """
         run = self._run
         argv = [*run.settings.runner, "ralph", "attempt"] if run.settings.runner else [*RALPH, "attempt"]
@@ -80,15 +72,11 @@ class LocalExecutor:
                     if run.screen.verbose:
                         run.screen.say_for_agent(f"{attempt.task.id}: {message}")
 
-        supervisor = self._free.get()
+        supervisor = self._idle_supervisors.pop()
         env = {**os.environ, MARK: f"{run.env[MARK]}:{supervisor.mark}"}
         command = Command(argv, env, output, prompt=given, loads=() if run.settings.runner else _LOADED)
-        try:
-            ended = supervisor.run(command, on_output, lambda *_: attempt.is_canceled, run.pace.awake_s)
-        except RalphError:
-            self.places -= 1
-            raise
-        self._free.put(supervisor)
+        ended = supervisor.run(command, on_output, lambda *_: attempt.is_canceled, run.pace.awake_s)
+        self._idle_supervisors.append(supervisor)
         if ended.unstarted:
             raise OSError(f"{argv[0]} cannot be started: {ended.unstarted}")
         return ended.code

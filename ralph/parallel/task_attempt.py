@@ -5,6 +5,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
+from ralph.errors import RalphError
 from ralph.parallel.attempt import AttemptResult
 from ralph.plan import progress, tasks
 from ralph.plan.progress import Progress, encode_text
@@ -62,10 +63,15 @@ class TaskAttempt:
         return task is None or task.mark != "~"
 
     def take_result(self, work: Future[AttemptResult]) -> None:
-        """Takes over the result of its work, which has ended; if its executor failed, one that says why."""
+        """Takes over the result of its work, which has ended; if it could not be done, one that says why.
+
+        Raises RalphError if no work can be done any more.
+        """
         self.work = None
         try:
             self.result = work.result()
+        except RalphError:  # nothing can run without a supervisor or a place for records
+            raise
         except Exception as error:  # noqa: BLE001 - a cluster has errors of its own
             self.result = AttemptResult(why=str(error) or type(error).__name__)
 
