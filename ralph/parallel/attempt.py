@@ -6,14 +6,14 @@ has ralph, git and the agent.
 
 import base64
 import contextlib
-import itertools
 import json
 import os
 import re
 import shutil
 import socket
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,6 @@ from ralph.errors import RalphError
 from ralph.git.repository import Git, text_of
 from ralph.plan.progress import encode_text
 from ralph.process import signals
-from ralph.process.lock import acquire_lock
 from ralph.process.programs import MARK, call_in_fork, call_program, wait_in_front
 from ralph.store import journal
 from ralph.store.state import State
@@ -34,8 +33,8 @@ RALPH = (sys.executable, "-P", "-m", "ralph")
 """The command that starts this same installation of ralph."""
 BUNDLE = "source.bundle"
 """The `source` of a job that brings its repository."""
-_PASSED = "refs/ralph/passed"
-"""In a clone, the ref of its ralph's commit: a bundle needs a name, and the agent may have moved HEAD."""
+_BUNDLED = "refs/ralph/bundled"
+"""The ref of the commit that a bundle is about, since a bundle needs a name; an agent may have moved HEAD."""
 _SETUP_S = 1800.0
 _FIRST_PORT, _LAST_PORT, _PORTS = 20_000, 32_000, 21
 """Ralph holds the first port of each range; the next twenty are the attempt's."""
@@ -48,7 +47,7 @@ class TaskJob:
     """What an attempt is asked to do. Texts hold arbitrary bytes, as surrogates; bundles are in base64."""
 
     name: str
-    """The name of the folder that it works in."""
+    """The path of the folder that it works in, below those of all clones; some letters are added to it."""
     commit: str
     """The commit that it begins from."""
     source: str
@@ -126,7 +125,12 @@ def run_attempt(ralph: Callable[[], None]) -> int:
     with os.fdopen(os.dup(1), "wb") as printed:
         os.dup2(2, 1)
         job = TaskJob(**json.load(sys.stdin))
-        with _own_folder(job) as folder, socket.socket() as port_holder:
+        place = files.state_home() / "clones" / job.name
+        place.parent.mkdir(parents=True, mode=0o700, exist_ok=True)
+        folder = Path(
+            tempfile.mkdtemp(prefix=f"{place.name}-", dir=place.parent)
+        )  # an earlier attempt may still be ending
+        with socket.socket() as port_holder:
             try:
                 for name in {name for name in os.environ if name.startswith("RALPH_")} - {MARK}:
                     del os.environ[name]
@@ -140,31 +144,11 @@ def run_attempt(ralph: Callable[[], None]) -> int:
                 result = _run_in_clone(job, folder, ralph, lambda: os.getppid() != starter)
             except RalphError as error:
                 result = AttemptResult(why=error.message)
-            printed.write(json.dumps(asdict(result)).encode() + b"\n")
-            printed.write(files.read_or_empty(result.transcript, _TRANSCRIPT_BYTES))
+        printed.write(json.dumps(asdict(result)).encode() + b"\n")
+        printed.write(files.read_or_empty(result.transcript, _TRANSCRIPT_BYTES))
+    if not job.keep:
+        files.remove_folder(folder)
     return 0
-
-
-@contextlib.contextmanager
-def _own_folder(job: TaskJob) -> Iterator[Path]:
-    """An empty folder that nobody else works in: an earlier attempt, whose worker died, may still be ending.
-
-    This process, and those that inherit the descriptor, hold a lock on the folder.
-    """
-    for others in itertools.count():
-        folder = files.state_home() / "clones" / f"{job.name}{'+' * others}"
-        folder.mkdir(parents=True, mode=0o700, exist_ok=True)
-        with contextlib.suppress(RalphError):
-            held = acquire_lock(folder).fd
-            break
-    os.set_inheritable(held, True)
-    for path in folder.iterdir():
-        files.remove_folder(path)
-    try:
-        yield folder
-    finally:
-        if not job.keep:
-            files.remove_folder(folder)
 
 
 def _reserve_port_range(holder: socket.socket) -> int:
@@ -205,8 +189,7 @@ def _run_in_clone(
     passed = not code and last.success
     commit, bundle = last.head if passed else "", ""
     if commit:  # else no git runs in the clone: the agent may have tampered with it
-        clone.run("update-ref", _PASSED, commit)
-        bundle = pack_bundle(clone, f"{job.commit}..{_PASSED}")
+        bundle = pack_bundle(clone, commit, f"^{job.commit}")
     return AttemptResult(
         why=f"its ralph was killed by signal {-code}" if code < 0 else "",
         records=[asdict(one) for one in records],
@@ -241,6 +224,7 @@ def _make_clone(job: TaskJob, folder: Path) -> Git:
     return clone
 
 
-def pack_bundle(git: Git, *commits: str) -> str:
-    """These commits as a git bundle, in base64."""
-    return base64.b64encode(git.run("bundle", "create", "--quiet", "-", *commits)).decode()
+def pack_bundle(git: Git, commit: str, *others: str) -> str:
+    """The commit with its history as a git bundle, in base64; `others` are added, or left out after a ^."""
+    git.run("update-ref", _BUNDLED, commit)
+    return base64.b64encode(git.run("bundle", "create", "--quiet", "-", _BUNDLED, *others)).decode()

@@ -61,10 +61,8 @@ class ParallelController(Controller):
 
     def wait_for_running_work(self, stop: Stop | None) -> Stop | None:
         """Returns why to stop now; None while agents are at work, which finish first (or are ended by a signal)."""
-        if stop is None or not self.is_busy:
-            return stop
-        self._stop = stop
-        return None
+        self._stop = stop or self._stop
+        return None if self.is_busy else stop
 
     @property
     def is_busy(self) -> bool:
@@ -193,9 +191,8 @@ class ParallelController(Controller):
 
         None if something else happened, or after a moment.
         """
-        run, rest_s = self._run, self._no_agent_before - self._run.pace.now()
-        pause = f", none begins for {format_duration(rest_s)}" if rest_s > 0 else ""
-        run.console.set_activity(f"{len(self.running)} at work, {len(self.queue.entries)} to be merged{pause}")
+        run = self._run
+        run.console.set_activity(f"{len(self.running)} at work, {len(self.queue.entries)} to be merged")
         works = {attempt.work: attempt for attempt in self._in_progress if attempt.work}
         done = wait(works, _POLL_S, FIRST_COMPLETED).done
         run.git_settings.compare()  # before any git runs
@@ -244,7 +241,6 @@ class ParallelController(Controller):
             attempt.base = ""  # a check that could not begin is begun again
             if iteration.is_merge and self._run.tally.crashes[task.id] >= _RESTARTS:
                 self._merge_obstacle = f"{iteration.turn.why}, which is"
-            self.tidy_task_list()
             return iteration
         if attempt.is_taken_back(self._file.text):
             queue.set_aside(attempt)

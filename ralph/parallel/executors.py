@@ -9,6 +9,7 @@ from dataclasses import asdict, replace
 from importlib import import_module
 from pathlib import Path
 
+from ralph import files
 from ralph.errors import RalphError
 from ralph.parallel.attempt import RALPH, AttemptResult, TaskJob
 from ralph.parallel.task_attempt import TaskAttempt
@@ -29,6 +30,8 @@ class LocalExecutor:
     def __init__(self, run: Run) -> None:
         self._run, self._idle_supervisors = run, [*run.supervisors]
         self._threads = ThreadPoolExecutor(len(run.supervisors))
+        if not run.settings.keep_clones:  # what a run left that was killed
+            files.remove_folder(files.state_home() / "clones" / run.state.folder.name)
 
     def begin(self, attempt: TaskAttempt, job: TaskJob) -> None:
         """Begins the job in the background, as the attempt's work."""

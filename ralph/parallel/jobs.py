@@ -19,8 +19,6 @@ from ralph.run.notices import HANDOVER, last_handover
 from ralph.settings.table import AGENT_OF, BY_VARIABLE, Source
 from ralph.words import join_names
 
-_BASE = "refs/ralph/base"
-"""The ref of the commit from which work elsewhere begins: a bundle needs a name."""
 _MOST = 20
 """Attempts at the same time on one machine."""
 _PLACE_KEYS = re.compile(
@@ -88,8 +86,7 @@ class JobMaker:
         for name, text in prompt.user_templates(settings.prompts).items():
             own_files[f"prompts/{name}"] = 0o600, text
         if self._is_elsewhere:  # then it needs everything that its work can be based on
-            self._repository.run("update-ref", _BASE, attempt.base)
-            bundle = pack_bundle(self._repository, "HEAD", "--branches", "--glob=refs/ralph/queue", _BASE)
+            bundle = pack_bundle(self._repository, attempt.base, "HEAD", "--branches", "--glob=refs/ralph/queue")
         return TaskJob(
             name=f"{run.state.folder.name}/{attempt.task.id}",
             commit=attempt.base,
