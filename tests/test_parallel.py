@@ -681,8 +681,7 @@ MERGED = [
 def test_what_two_wrote_into_the_notes_is_merged_and_blocks_stay_whole(
     base: list[str], ours: list[str], theirs: list[str]
 ) -> None:
-    texts = [[f"{line}\n".encode() for line in text] for text in (base, ours, theirs)]
-    merged = b"".join(merge_lines(*texts)).decode()
+    merged = merge_lines(*("".join(f"{line}\n" for line in text).encode() for text in (base, ours, theirs))).decode()
     for text in (ours, theirs):
         added = "\n".join(line for line in text[len(base) :])
         assert added in merged

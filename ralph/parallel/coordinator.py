@@ -5,10 +5,10 @@ work in clones: the progress file is out of their reach, and at each commit the 
 """
 
 import contextlib
-import shutil
 from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import replace
+from pathlib import Path
 
 from ralph.agent.turn import Commits, Outcome
 from ralph.errors import RalphError
@@ -218,9 +218,7 @@ class ParallelController(Controller):
             turn.outcome = Outcome.OK
         if not attempt.iteration.number:
             number = run.earlier + run.tally.iterations + 1
-            transcript = run.state.new_transcript(run.id, number, result.prompt)
-            with contextlib.suppress(OSError):  # a full disk costs the transcript, not the work
-                shutil.move(result.transcript, transcript)
+            transcript = Path(result.transcript or run.state.journal)  # which says what is known if nothing was printed
             task, began = attempt.task.id, attempt.began
             attempt.iteration = CurrentIteration(number=number, task=task, began=began, transcript=transcript)
         run.live.iteration, now = attempt.iteration, self._file.last

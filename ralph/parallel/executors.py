@@ -13,6 +13,7 @@ from ralph import files
 from ralph.errors import RalphError
 from ralph.parallel.attempt import RALPH, AttemptResult, TaskJob
 from ralph.parallel.task_attempt import TaskAttempt
+from ralph.plan.progress import encode_text
 from ralph.process.programs import MARK, Finished, call_program
 from ralph.process.supervisor import Command
 from ralph.run.context import Run
@@ -43,8 +44,8 @@ class LocalExecutor:
         self._threads.shutdown()
 
     def _do_job(self, attempt: TaskAttempt, job: TaskJob) -> AttemptResult:
-        output = self._run.state.new_record(self._run.id, self._run.current.number, f".{attempt.task.id}.attempt")
-        given, transcript = output.with_suffix(".job"), output.with_suffix(".transcript")
+        transcript = self._run.state.new_record(self._run.id, self._run.current.number, f".{attempt.task.id}.jsonl")
+        given, output = transcript.with_suffix(".job"), transcript.with_suffix(".attempt")
         given.write_text(json.dumps(asdict(job)))
         try:
             result = AttemptResult(why=f"its attempt exited with {self._run_attempt(attempt, given, output)}")
@@ -56,6 +57,7 @@ class LocalExecutor:
         transcript.write_bytes(end_of_transcript)
         with contextlib.suppress(ValueError):
             result = AttemptResult(**json.loads(start + line))
+        transcript.with_suffix(".prompt.md").write_bytes(encode_text(result.prompt))
         more = f": {attempt.doing}" if result.why and attempt.doing else ""
         return replace(result, why=result.why + more, transcript=str(transcript))
 
