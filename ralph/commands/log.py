@@ -61,8 +61,8 @@ def _print_iteration(seen: PlanDetails, number: str, what: str | None, view: Vie
         if not row.commits:
             raise RalphError(f"iteration {row.iteration} committed nothing", 1)
         between = f"{row.base}..{row.head}" if row.base else row.head
-        command = ["git", "log", "--reverse", "--patch", "--end-of-options", between, "--"]
-        if run_in_front(command, cwd=plan.progress_path.resolve().parent):
+        folder = plan.progress_path.resolve().parent
+        if run_in_front(["git", "-C", str(folder), "log", "--reverse", "--patch", "--end-of-options", between, "--"]):
             raise RalphError(f"iteration {row.iteration}: git does not show its commits", 1)
         return
     path = plan.state.folder / "transcripts" / row.transcript

@@ -269,14 +269,14 @@ class Repository(Git):
 
 def _name_in(row: str) -> str:
     """The name in a row of `git ls-files --stage`, and in those of `git update-index --index-info`."""
-    return row.partition("\t")[2]
+    return row.partition("	")[2]
 
 
-def jj_commit(root: Path, names: Iterable[str], message: str) -> str:
+def jj_commit(names: Iterable[str], message: str) -> str:
     """Commits these files with jj (https://jj-vcs.github.io/jj/), which tracks changes itself. Returns why not."""
     filesets = [f"root-file:{json.dumps(name, ensure_ascii=False)}" for name in names]
     argv = ["jj", "--no-pager", "--color=never", "commit", "--message", message, *filesets]
-    done = call_program(argv, timeout_s=_TIMEOUT_S, cwd=root)
+    done = call_program(argv, timeout_s=_TIMEOUT_S)
     return error_text(done) if done.code else ""
 
 

@@ -6,15 +6,14 @@ has ralph, git and the agent.
 
 import base64
 import contextlib
-import itertools
 import json
 import os
 import re
-import shlex
 import shutil
 import socket
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -25,8 +24,7 @@ from ralph.errors import RalphError
 from ralph.git.repository import Git, text_of
 from ralph.plan.progress import encode_text
 from ralph.process import signals
-from ralph.process.lock import acquire_lock
-from ralph.process.programs import MARK, call_in_front, call_program
+from ralph.process.programs import MARK, call_in_fork, call_program, wait_in_front
 from ralph.store import journal
 from ralph.store.state import State
 from ralph.words import format_duration
@@ -35,13 +33,13 @@ RALPH = (sys.executable, "-P", "-m", "ralph")
 """The command that starts this same installation of ralph."""
 BUNDLE = "source.bundle"
 """The `source` of a job that brings its repository."""
-_PASSED = "refs/ralph/passed"
-"""In a clone, the ref of its ralph's commit: a bundle needs a name, and the agent may have moved HEAD."""
+_BUNDLED = "refs/ralph/bundled"
+"""The ref of the commit that a bundle is about, since a bundle needs a name; an agent may have moved HEAD."""
 _SETUP_S = 1800.0
 _FIRST_PORT, _LAST_PORT, _PORTS = 20_000, 32_000, 21
 """Ralph holds the first port of each range; the next twenty are the attempt's."""
 _TRANSCRIPT_BYTES = 10_000_000
-"""How much of the end of a transcript a cluster passes on; the cluster keeps it all in memory."""
+"""How much of the end of a transcript is passed on: a cluster keeps it all in memory."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +47,7 @@ class TaskJob:
     """What an attempt is asked to do. Texts hold arbitrary bytes, as surrogates; bundles are in base64."""
 
     name: str
-    """The name of the folder that it works in."""
+    """The path of the folder that it works in, below those of all clones; some letters are added to it."""
     commit: str
     """The commit that it begins from."""
     source: str
@@ -67,11 +65,10 @@ class TaskJob:
     env: Mapping[str, str]
     words: Sequence[str]
     """The arguments of its ralph: the plan, then others."""
-    setup: str
-    """A shell command that prepares the clone; may be empty."""
+    setup: Sequence[str]
+    """A command that prepares the clone; may be empty."""
     keep: bool
     """Whether to keep the clone, so that the user can inspect it."""
-    is_on_cluster: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +117,7 @@ class AttemptResult:
 def run_attempt(ralph: Callable[[], None]) -> int:
     """Does the job that it reads from standard input and prints the AttemptResult; all messages go to stderr.
 
-    After the result, which is a line of JSON, it prints the transcript, which may be large. `ralph` is the command of
+    After the result, which is a line of JSON, it prints the end of the transcript. `ralph` is the command of
     that name; it is called in a forked process, which need not load it again.
     """
     signals.install_handlers()  # they are passed on to what runs in front; this process has to clean up
@@ -128,7 +125,12 @@ def run_attempt(ralph: Callable[[], None]) -> int:
     with os.fdopen(os.dup(1), "wb") as printed:
         os.dup2(2, 1)
         job = TaskJob(**json.load(sys.stdin))
-        with _own_folder(job) as folder, socket.socket() as port_holder:
+        place = files.state_home() / "clones" / job.name
+        place.parent.mkdir(parents=True, mode=0o700, exist_ok=True)
+        folder = Path(
+            tempfile.mkdtemp(prefix=f"{place.name}-", dir=place.parent)
+        )  # an earlier attempt may still be ending
+        with socket.socket() as port_holder:
             try:
                 for name in {name for name in os.environ if name.startswith("RALPH_")} - {MARK}:
                     del os.environ[name]
@@ -142,34 +144,11 @@ def run_attempt(ralph: Callable[[], None]) -> int:
                 result = _run_in_clone(job, folder, ralph, lambda: os.getppid() != starter)
             except RalphError as error:
                 result = AttemptResult(why=error.message)
-            printed.write(json.dumps(asdict(result)).encode() + b"\n")
-            with contextlib.suppress(OSError), Path(result.transcript).open("rb") as transcript:
-                transcript.seek(max(0, transcript.seek(0, os.SEEK_END) - _TRANSCRIPT_BYTES) if job.is_on_cluster else 0)
-                shutil.copyfileobj(transcript, printed)
+        printed.write(json.dumps(asdict(result)).encode() + b"\n")
+        printed.write(files.read_or_empty(result.transcript, _TRANSCRIPT_BYTES))
+    if not job.keep:
+        files.remove_folder(folder)
     return 0
-
-
-@contextlib.contextmanager
-def _own_folder(job: TaskJob) -> Iterator[Path]:
-    """An empty folder that nobody else works in: an earlier attempt, whose worker died, may still be ending.
-
-    This process, and those that inherit the descriptor, hold a lock on the folder.
-    """
-    for number in itertools.count(1):
-        folder = files.state_home() / "clones" / (job.name if number == 1 else f"{job.name}+{number}")
-        folder.mkdir(parents=True, mode=0o700, exist_ok=True)
-        with contextlib.suppress(RalphError):
-            held = acquire_lock(folder).fd
-            break
-    folder.mkdir(parents=True, mode=0o700, exist_ok=True)  # the earlier attempt may have removed it as it ended
-    os.set_inheritable(held, True)
-    for path in folder.iterdir():
-        files.remove_folder(path)
-    try:
-        yield folder
-    finally:
-        if not job.keep:
-            files.remove_folder(folder)
 
 
 def _reserve_port_range(holder: socket.socket) -> int:
@@ -191,15 +170,14 @@ def _run_in_clone(
     clone = _make_clone(job, folder)
     os.chdir(clone.root / job.here)
     if job.setup:
-        setup = [*shlex.split(os.environ.get("RALPH_WRAP", "")), "sh", "-c", job.setup]
-        done = call_program(setup, timeout_s=_SETUP_S, should_end=has_lost_starter)
+        done = call_program(job.setup, timeout_s=_SETUP_S, should_end=has_lost_starter)
         sys.stderr.buffer.write(done.stdout + done.stderr)
         if done.code:
             raise RalphError(f"the setup command exited with {done.code}; it has {format_duration(_SETUP_S)}")
     sys.argv = ["ralph", *job.words]
     code = 130
     with contextlib.suppress(KeyboardInterrupt):  # the result up to then is reported
-        code = call_in_front(ralph, has_lost_starter)
+        code = wait_in_front(call_in_fork(ralph), has_lost_starter)
     progress = folder / "PROGRESS.md"
     state = State(files.plan_name(Path(job.words[0])), progress)  # the project's tests may run ralph, too
     found = journal.read(state.journal)
@@ -208,16 +186,16 @@ def _run_in_clone(
         return AttemptResult(why=f"its ralph exited with {code}")
     last = records[-1]
     transcript = state.folder / "transcripts" / last.transcript
-    bundle, passed = "", not code and last.success
-    if passed and last.head:  # else no git runs in the clone: the agent may have tampered with it
-        clone.run("update-ref", _PASSED, last.head)
-        bundle = pack_bundle(clone, f"{job.commit}..{_PASSED}")
+    passed = not code and last.success
+    commit, bundle = last.head if passed else "", ""
+    if commit:  # else no git runs in the clone: the agent may have tampered with it
+        bundle = pack_bundle(clone, commit, f"^{job.commit}")
     return AttemptResult(
         why=f"its ralph was killed by signal {-code}" if code < 0 else "",
         records=[asdict(one) for one in records],
         tampered="; ".join(one.message for one in found if one.event == "run" and one.ended == "tampered"),
         passed=passed,
-        commit=last.head if passed else "",
+        commit=commit,
         bundle=bundle,
         progress=text_of(progress),
         prompt=text_of(transcript.with_suffix(".prompt.md")),
@@ -246,6 +224,7 @@ def _make_clone(job: TaskJob, folder: Path) -> Git:
     return clone
 
 
-def pack_bundle(git: Git, *commits: str) -> str:
-    """These commits as a git bundle, in base64."""
-    return base64.b64encode(git.run("bundle", "create", "--quiet", "-", *commits)).decode()
+def pack_bundle(git: Git, commit: str, *others: str) -> str:
+    """The commit with its history as a git bundle, in base64; `others` are added, or left out after a ^."""
+    git.run("update-ref", _BUNDLED, commit)
+    return base64.b64encode(git.run("bundle", "create", "--quiet", "-", _BUNDLED, *others)).decode()

@@ -5,10 +5,10 @@ work in clones: the progress file is out of their reach, and at each commit the 
 """
 
 import contextlib
-import shutil
 from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import replace
+from pathlib import Path
 
 from ralph.agent.turn import Commits, Outcome
 from ralph.errors import RalphError
@@ -58,16 +58,11 @@ class ParallelController(Controller):
         """Why no more tasks begin, while other agents still work."""
         self._merge_obstacle = ""
         """What keeps finished tasks from being merged."""
-        for task in self.queue.merged_tasks(tasks.read_tasks(self._file.text)):
-            self._file.edit(edits.with_task_done, task.id)
-            self.queue.remove(task)
 
     def wait_for_running_work(self, stop: Stop | None) -> Stop | None:
         """Returns why to stop now; None while agents are at work, which finish first (or are ended by a signal)."""
-        if stop is None or not self.is_busy:
-            return stop
-        self._stop = stop
-        return None
+        self._stop = stop or self._stop
+        return None if self.is_busy else stop
 
     @property
     def is_busy(self) -> bool:
@@ -108,12 +103,6 @@ class ParallelController(Controller):
             self._no_agent_before = 0.0  # the wait is over, or the user wrote what ends it, and the run
             if stop := run.stop_reason():
                 return stop
-        try:
-            run.start.read_valid_tasks(self._file.text)
-        except RalphError as error:  # the user may be in the middle of an edit
-            if not self.is_busy:
-                raise
-            self._stop = Stop(Reason.STUCK, error.message)
         self._begin_tasks()
         if self.is_busy:
             return None
@@ -126,8 +115,17 @@ class ParallelController(Controller):
         return self._stop or acceptance.nothing_to_begin(listed, alone)
 
     def _begin_tasks(self) -> None:
-        """Begins the tasks that can begin now, each with its share of the money that is left."""
+        """Begins the tasks that can begin now, each with its share of the money that is left.
+
+        Begins none as long as the list is wrong; raises RalphError if it is, and nothing is in progress.
+        """
         run, settings, running = self._run, self._settings, self.running
+        try:
+            run.start.read_valid_tasks(self._file.text)
+        except RalphError:  # the user may be in the middle of an edit
+            if self.is_busy:
+                return
+            raise
         if not self._executor.places:
             raise RalphError("the processes below which attempts run were killed", 1, fix="start ralph again")
         most = 0 if self._stop or self._merge_obstacle else min(settings.jobs, self._executor.places)
@@ -195,9 +193,8 @@ class ParallelController(Controller):
 
         None if something else happened, or after a moment.
         """
-        run, rest_s = self._run, self._no_agent_before - self._run.pace.now()
-        pause = f", none begins for {format_duration(rest_s)}" if rest_s > 0 else ""
-        run.console.set_activity(f"{len(self.running)} at work, {len(self.queue.entries)} to be merged{pause}")
+        run = self._run
+        run.console.set_activity(f"{len(self.running)} at work, {len(self.queue.entries)} to be merged")
         works = {attempt.work: attempt for attempt in self._in_progress if attempt.work}
         done = wait(works, _POLL_S, FIRST_COMPLETED).done
         run.git_settings.compare()  # before any git runs
@@ -223,9 +220,7 @@ class ParallelController(Controller):
             turn.outcome = Outcome.OK
         if not attempt.iteration.number:
             number = run.earlier + run.tally.iterations + 1
-            transcript = run.state.new_transcript(run.id, number, result.prompt)
-            with contextlib.suppress(OSError):  # a full disk costs the transcript, not the work
-                shutil.move(result.transcript, transcript)
+            transcript = Path(result.transcript or run.state.journal)  # which says what is known if nothing was printed
             task, began = attempt.task.id, attempt.began
             attempt.iteration = CurrentIteration(number=number, task=task, began=began, transcript=transcript)
         run.live.iteration, now = attempt.iteration, self._file.last
@@ -246,7 +241,6 @@ class ParallelController(Controller):
             attempt.base = ""  # a check that could not begin is begun again
             if iteration.is_merge and self._run.tally.crashes[task.id] >= _RESTARTS:
                 self._merge_obstacle = f"{iteration.turn.why}, which is"
-            self.tidy_task_list()
             return iteration
         if attempt.is_taken_back(self._file.text):
             queue.set_aside(attempt)

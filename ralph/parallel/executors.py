@@ -8,13 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from importlib import import_module
 from pathlib import Path
-from queue import SimpleQueue
 
+from ralph import files
 from ralph.errors import RalphError
 from ralph.parallel.attempt import RALPH, AttemptResult, TaskJob
 from ralph.parallel.task_attempt import TaskAttempt
+from ralph.plan.progress import encode_text
 from ralph.process.programs import MARK, Finished, call_program
-from ralph.process.supervisor import Command, Supervisor
+from ralph.process.supervisor import Command
 from ralph.run.context import Run
 
 _CONNECT_S = 10.0
@@ -28,13 +29,12 @@ class LocalExecutor:
     """Runs attempts on this machine or through `--runner`, as many at once as there are supervisors."""
 
     def __init__(self, run: Run) -> None:
-        self._run = run
-        self._free = SimpleQueue[Supervisor]()
-        for supervisor in run.supervisors:
-            self._free.put(supervisor)
+        self._run, self._idle_supervisors = run, [*run.supervisors]
         self.places = len(run.supervisors)
         """How many attempts and checks can run at the same time; the place of a supervisor that dies is lost."""
         self._threads = ThreadPoolExecutor(self.places)
+        if not run.settings.keep_clones:  # what a run left that was killed
+            files.remove_folder(files.state_home() / "clones" / run.state.folder.name)
 
     def begin(self, attempt: TaskAttempt, job: TaskJob) -> None:
         """Begins the job in the background, as the attempt's work."""
@@ -46,22 +46,20 @@ class LocalExecutor:
         self._threads.shutdown()
 
     def _do_job(self, attempt: TaskAttempt, job: TaskJob) -> AttemptResult:
-        output = self._run.state.new_record(self._run.id, self._run.current.number, f".{attempt.task.id}.attempt")
-        given, transcript = output.with_suffix(".job"), output.with_suffix(".transcript")
+        transcript = self._run.state.new_record(self._run.id, self._run.current.number, f".{attempt.task.id}.jsonl")
+        given, output = transcript.with_suffix(".job"), transcript.with_suffix(".attempt")
         given.write_text(json.dumps(asdict(job)))
         try:
-            code = self._run_attempt(attempt, given, output)
-            result = AttemptResult(why=f"its attempt exited with {code}")
-            with output.open("rb") as printed, transcript.open("wb") as rest:
-                for line in printed:
-                    with contextlib.suppress(ValueError):
-                        at = line.index(b'{"why": ')  # a runner may greet first
-                        result = AttemptResult(**json.loads(line[at:]))
-                        break
-                shutil.copyfileobj(printed, rest)
+            result = AttemptResult(why=f"its attempt exited with {self._run_attempt(attempt, given, output)}")
+            _, start, printed = output.read_bytes().partition(b'{"why": ')  # a runner may greet first
         finally:
             for path in (given, output, output.with_suffix(".err")):
                 path.unlink(missing_ok=True)
+        line, _, end_of_transcript = printed.partition(b"\n")
+        transcript.write_bytes(end_of_transcript)
+        with contextlib.suppress(ValueError):
+            result = AttemptResult(**json.loads(start + line))
+        transcript.with_suffix(".prompt.md").write_bytes(encode_text(result.prompt))
         more = f": {attempt.doing}" if result.why and attempt.doing else ""
         return replace(result, why=result.why + more, transcript=str(transcript))
 
@@ -80,7 +78,7 @@ class LocalExecutor:
                     if run.screen.verbose:
                         run.screen.say_for_agent(f"{attempt.task.id}: {message}")
 
-        supervisor = self._free.get()
+        supervisor = self._idle_supervisors.pop()
         env = {**os.environ, MARK: f"{run.env[MARK]}:{supervisor.mark}"}
         command = Command(argv, env, output, prompt=given, loads=() if run.settings.runner else _LOADED)
         try:
@@ -88,7 +86,7 @@ class LocalExecutor:
         except RalphError:
             self.places -= 1
             raise
-        self._free.put(supervisor)
+        self._idle_supervisors.append(supervisor)
         if ended.unstarted:
             raise OSError(f"{argv[0]} cannot be started: {ended.unstarted}")
         return ended.code

@@ -19,8 +19,6 @@ from ralph.run.notices import HANDOVER, last_handover
 from ralph.settings.table import AGENT_OF, BY_VARIABLE, Source
 from ralph.words import join_names
 
-_BASE = "refs/ralph/base"
-"""The ref of the commit from which work elsewhere begins: a bundle needs a name."""
 _MOST = 20
 """Attempts at the same time on one machine."""
 _PLACE_KEYS = re.compile(
@@ -88,8 +86,7 @@ class JobMaker:
         for name, text in prompt.user_templates(settings.prompts).items():
             own_files[f"prompts/{name}"] = 0o600, text
         if self._is_elsewhere:  # then it needs everything that its work can be based on
-            self._repository.run("update-ref", _BASE, attempt.base)
-            bundle = pack_bundle(self._repository, "HEAD", "--branches", "--glob=refs/ralph/queue", _BASE)
+            bundle = pack_bundle(self._repository, attempt.base, "HEAD", "--branches", "--glob=refs/ralph/queue")
         return TaskJob(
             name=f"{run.state.folder.name}/{attempt.task.id}",
             commit=attempt.base,
@@ -100,9 +97,8 @@ class JobMaker:
             config=self._git_settings(),
             env=self._environment(attempt.task),
             words=self._arguments(attempt),
-            setup=settings.setup or "",
+            setup=[*(settings.wrap or ()), "sh", "-c", settings.setup] if settings.setup else [],
             keep=settings.keep_clones,
-            is_on_cluster=bool(settings.executor),
         )
 
     def make_check(self, attempt: TaskAttempt) -> TaskJob:
@@ -124,7 +120,7 @@ class JobMaker:
         }
         own = (run.start.plan, run.top / ".ralph.env")
         places |= {os.path.relpath(path, tree): path for path in own if path.is_relative_to(tree)}
-        places = {name: path for name, path in places.items() if path.is_file() and path.suffix != ".sample"}
+        places = {name: path for name, path in places.items() if path.is_file()}
         places |= {name: tree / name for name in run.settings.setup_copy}
         found = {}
         for name, path in places.items():

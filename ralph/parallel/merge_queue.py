@@ -2,7 +2,7 @@
 
 import os
 from base64 import b64decode
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from zlib import crc32
 
@@ -67,6 +67,8 @@ class MergeQueue:
             is_checked = self._tree_of(entry.base) == self._tree_of(base)
             if entry.work:
                 entry.is_canceled |= not is_checked
+            elif self._tree_of(on_top) == self._tree_of(base):  # a run was killed right after it merged this commit
+                entry.base, entry.result = base, AttemptResult(passed=True)
             elif not is_checked and not conflicts:
                 entry.base = base
                 yield entry
@@ -106,7 +108,7 @@ class MergeQueue:
             failed = f"your changes to {names} are" if names else failed and f"what git says is: {failed}"
         elif not self.tip():
             failed = f"the branch {short} is gone, which is"
-        elif f"branch {self._branch}" in repository.output_of("worktree", "list", "--porcelain").splitlines():
+        elif repository.output_of("for-each-ref", "--format=%(worktreepath)", self._branch):
             failed = f"{short} is checked out in another working tree, which is"
         else:
             failed = repository.failure_of(*_PATIENT, "update-ref", self._branch, attempt.commit, attempt.base)
@@ -124,13 +126,6 @@ class MergeQueue:
     def queued_commit(self, task: Task) -> str:
         """The commit that passed for this task and waits to be merged; empty if there is none for its present text."""
         return self.repository.read_branch(self._ref_of(task))
-
-    def merged_tasks(self, listed: Iterable[Task]) -> list[Task]:
-        """Those of these tasks whose queued commit is on the branch: the run that merged it was killed."""
-        merged = self.repository.output_of(
-            "for-each-ref", "--format=%(refname)", f"--merged={self._branch}", self._refs
-        )
-        return [task for task in listed if self._ref_of(task) in merged.split()]
 
     @cache  # noqa: B019 - a run has one queue
     def _apply_on_top(self, base: str, commit: str) -> tuple[str, list[str]]:

@@ -1,6 +1,5 @@
 """A task that is being tried: what its attempt was given, how far it is, and its result."""
 
-from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -62,7 +61,7 @@ class TaskAttempt:
         return task is None or task.mark != "~"
 
     def take_result(self, work: Future[AttemptResult]) -> None:
-        """Takes over the result of its work, which has ended; if its executor failed, one that says why."""
+        """Takes over the result of its work, which has ended; if it could not be done, one that says why."""
         self.work = None
         try:
             self.result = work.result()
@@ -74,23 +73,24 @@ class TaskAttempt:
         now = encode_text(self.result.progress)
         new = text
         for title in ("Messages", "Notes", "Proposed") if now else ():
-            ranges = [(one, *progress.section_range(one, title)) for one in (self.given, new, now)]
-            before, ours, theirs = (one[start:end].split(b"\n") for one, start, end in ranges)
-            _, start, end = ranges[1]
+            before, theirs = (one[slice(*progress.section_range(one, title))] for one in (self.given, now))
+            start, end = progress.section_range(new, title)
             if start < end:
-                new = new[:start] + b"\n".join(merge_lines(before, ours, theirs)) + new[end:]
+                new = new[:start] + merge_lines(before, new[start:end], theirs) + new[end:]
             elif theirs != before:
-                new = progress.with_section_lines(new, title, b"\n".join(theirs).strip(b"\n").split(b"\n"))
+                new = progress.with_section_lines(new, title, theirs.strip(b"\n").split(b"\n"))
         task = tasks.find_task(self._left.tasks, self.task.id)
         return edits.with_evidence(restore_own_sections(text, new).text, self.task.id, task.notes if task else ())
 
 
-def merge_lines(base: Sequence[bytes], ours: Sequence[bytes], theirs: Sequence[bytes]) -> list[bytes]:
+def merge_lines(base: bytes, ours: bytes, theirs: bytes) -> bytes:
     """Applies the changes of both to the base: what one added stays together, what one removed goes."""
-    added, kept = [list[bytes]() for _ in (*base, b"")], [[line] for line in base]
-    for side in (ours, theirs):
-        for kind, start, end, first, last in SequenceMatcher(None, base, side, autojunk=False).get_opcodes():
+    old, *sides = (text.removesuffix(b"\n").split(b"\n") for text in (base, ours, theirs))
+    # each line of the base, and before, between and after them what was added there
+    pieces = [list[bytes](), *(piece for line in old for piece in ([line], list[bytes]()))]
+    for side in sides:
+        for kind, start, end, first, last in SequenceMatcher(None, old, side, autojunk=False).get_opcodes():
             if kind != "equal":
-                added[start] += side[first:last]
-                kept[start:end] = [[]] * (end - start)
-    return [line for above, own in zip(added, [*kept, []], strict=True) for line in (*above, *own)]
+                pieces[2 * start] += side[first:last]
+                pieces[2 * start + 1 : 2 * end : 2] = [[]] * (end - start)
+    return b"\n".join(line for piece in pieces for line in piece) + b"\n"

@@ -6,7 +6,6 @@ import runpy
 import signal
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -20,7 +19,6 @@ MARK = "RALPH_RUN_ID"
 """Environment variable of all that runs under a supervisor; an inner run's mark follows the outer one's and a colon."""
 LINUX = sys.platform == "linux"
 _running: set[int] = set()
-_starting = threading.RLock()
 
 
 class Patience(NamedTuple):
@@ -31,13 +29,11 @@ class Patience(NamedTuple):
     kill_s: float = 10.0
 
 
-def spawn(argv: Sequence[str], env: Mapping[str, str], files: Sequence[int] = (), cwd: str | Path = "") -> int:
+def spawn(argv: Sequence[str], env: Mapping[str, str], files: Sequence[int] = ()) -> int:
     """Starts a program and returns its pid. Raises OSError if it cannot be started.
 
     With `files` as its descriptors 0 and up, it gets a session of its own; without, it shares this terminal.
     """
-    if cwd:
-        argv = ("sh", "-c", 'cd -- "$0" && exec "$@"', str(cwd), *argv)
     moves = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(files)]
     usual = (signal.SIGPIPE, signal.SIGXFSZ)  # Python ignores these
     return os.posix_spawnp(argv[0], tuple(argv), env, file_actions=moves, setsid=bool(files), setsigdef=usual)
@@ -51,12 +47,11 @@ class Finished(NamedTuple):
     stderr: bytes
 
 
-def call_program(  # noqa: PLR0913 - each applies to any program
+def call_program(
     argv: Sequence[str],
     *,
     timeout_s: float,
     env: Mapping[str, str] = os.environ,
-    cwd: str | Path = "",
     stdin: bytes = b"",
     should_end: Callable[[], bool] = lambda: False,
 ) -> Finished:
@@ -70,9 +65,8 @@ def call_program(  # noqa: PLR0913 - each applies to any program
     with _unnamed_file() as given, _unnamed_file() as out, _unnamed_file() as err:
         given.write(stdin)
         given.seek(0)
-        with _starting:
-            pid = spawn(argv, env, [given.fileno(), out.fileno(), err.fileno()], cwd)
-            _running.add(pid)
+        pid = spawn(argv, env, [given.fileno(), out.fileno(), err.fileno()])
+        _running.add(pid)
         code = None
         try:
             code = _wait_for_exit(pid, timeout_s, lambda: signals.is_impatient() or should_end())
@@ -105,29 +99,23 @@ def _unnamed_file() -> IO[bytes]:
 
 
 def kill_running_programs() -> None:
-    """Kills what `call_program` runs: a hung notify script must not outlive ralph. Other threads can start no more."""
-    _starting.acquire()  # for good
+    """Kills what `call_program` runs: a hung notify script must not outlive ralph."""
     for pid in tuple(_running):
         signals.send_signal(os.killpg, pid, signal.SIGKILL)
 
 
-def run_in_front(argv: Sequence[str], *, env: Mapping[str, str] = os.environ, cwd: str | Path = "") -> int:
+def run_in_front(argv: Sequence[str], env: Mapping[str, str] = os.environ) -> int:
     """Runs a program in this terminal and returns its exit code, negative for a signal.
 
     Passes on the first signal. The terminal sends Ctrl+C to both, so the program gets it twice at once, which counts as
     one request. Raises KeyboardInterrupt afterwards if ralph was asked to stop.
     """
     sys.stdout.flush()
-    return _wait_in_front(spawn(argv, env, cwd=cwd), lambda: False)
+    return wait_in_front(spawn(argv, env))
 
 
-def call_in_front(work: Callable[[], None], should_end: Callable[[], bool]) -> int:
-    """Like `run_in_front`, but calls a function in a fork, and ends it if it `should_end`. Allows no other threads."""
-    return _wait_in_front(_call_in_fork(work), should_end)
-
-
-def _call_in_fork(work: Callable[[], object]) -> int:
-    """Calls a function in a fork, and returns its pid."""
+def call_in_fork(work: Callable[[], object]) -> int:
+    """Calls a function in a fork, and returns its pid. Allows no other threads."""
     sys.stdout.flush()
     if pid := os.fork():
         return pid
@@ -170,10 +158,11 @@ def fork_python(argv: Sequence[str], env: Mapping[str, str], files: Sequence[int
         sys.stdin, sys.argv = open(0), [*argv[3:]]  # noqa: SIM115 - what this process has read is its own
         runpy.run_module(argv[3], run_name="__main__")
 
-    return _call_in_fork(run_module)
+    return call_in_fork(run_module)
 
 
-def _wait_in_front(pid: int, should_end: Callable[[], bool]) -> int:
+def wait_in_front(pid: int, should_end: Callable[[], bool] = lambda: False) -> int:
+    """Waits for what runs in this terminal, as `run_in_front` does, and ends it if it `should_end`."""
     ended, passed = 0, None
     while not ended:
         with suppress(KeyboardInterrupt):

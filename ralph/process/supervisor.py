@@ -87,8 +87,10 @@ class Supervisor:
         if not self._pid:
             try:
                 _daemonize({its_reads, its_writes, lock})
-                with open(its_reads, "rb", _UNBUFFERED) as link:  # noqa: PTH123 - a descriptor
-                    _serve_jobs(link, its_writes, patience)
+                with suppress(*_GONE), open(its_reads, "rb", _UNBUFFERED) as link:  # noqa: PTH123 - a descriptor
+                    while True:
+                        if job := pickle.load(link):  # noqa: S301 - its own other half
+                            _send(its_writes, _run_job(job, link, patience))  # else that job has already ended
                 signals.install_handlers()  # again: impatience with the agent's processes is not meant for `at_last`
                 at_last()
             except BaseException:  # noqa: BLE001 - nobody else could tell
@@ -159,14 +161,6 @@ def _daemonize(kept: set[int]) -> None:
     signals.install_handlers()
     if LINUX:
         ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER, prctl(2)
-
-
-def _serve_jobs(link: IO[bytes], writes: int, patience: Patience) -> None:
-    """Runs the jobs that ralph sends, one at a time, until ralph is gone: the supervisor's end of the link."""
-    with suppress(*_GONE):
-        while True:
-            if job := pickle.load(link):  # noqa: S301 - its own other half
-                _send(writes, _run_job(job, link, patience))  # else ralph asks to end a job that has already ended
 
 
 def _run_job(job: Command, link: IO[bytes], patience: Patience) -> Ended:

@@ -161,7 +161,7 @@ class Guard:
         names, failed = changed.union(self._own_tracked_files), ""
         if names and self._run.settings.auto_commit:
             if self._has_jj:
-                failed = jj_commit(self._root, names, message)
+                failed = jj_commit(names, message)
                 self.committed = Commits(count=int(not failed))
             elif self._repository:
                 done = self._repository.commit_files(names, message, self._run_git_with_hooks)

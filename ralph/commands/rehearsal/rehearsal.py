@@ -12,11 +12,10 @@ import tempfile
 import termios
 import threading
 import tty
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -132,10 +131,10 @@ def _rehearse_plan(asked: Invocation, folder: Path, *, is_sample: bool) -> tuple
     watched = Changes(original, ())
     watched.begin()
     _say(_SAMPLE_INTRO if is_sample else _INTRO.format(top=original))
+    now = progress.parse(files.read_or_empty(found.progress_path))
     plan, run_there = _make_copy(found, original, folder)
     if is_sample:
         run_there("cat sample.md")
-    now = progress.parse(files.read_or_empty(found.progress_path))
     last_mode = asked.mode or found.mode
     is_planned = found.imported or now.tasks or now.done or found.settings.once
     quiet = () if asked.verbose else ("--quiet",)
@@ -162,7 +161,7 @@ def _rehearse_plan(asked: Invocation, folder: Path, *, is_sample: bool) -> tuple
 
 
 def _make_copy(found: PreparedStart, original: Path, folder: Path) -> tuple[str, Callable[..., int]]:
-    """Copies the tree and makes the fake agent; returns the name of the plan there, and what runs a command there.
+    """Copies the tree, goes there, and makes the fake agent; returns the plan's name there, and what runs a command.
 
     What would lead that command to the original leads to the copy.
     """
@@ -197,7 +196,8 @@ def _make_copy(found: PreparedStart, original: Path, folder: Path) -> tuple[str,
         "RALPH_WRAP": "env" * bool(settings.wrap),  # a sandbox does not know where the copy is
         "RALPH_ONLY": "**" * bool(settings.only),  # the fake agent does not know where it may write
     }
-    return plan, partial(_run_shown, env=env, cwd=here)
+    os.chdir(here)
+    return plan, partial(_run_shown, env=env)
 
 
 def _copy_tree(original: Path, top: Path, folder: Path) -> None:
@@ -228,9 +228,9 @@ def _say(text: str, *, bold: bool = False) -> None:
     click.secho(without_control_codes(text), bold=bold)
 
 
-def _run_shown(shown: str, argv: Sequence[str] = (), **where: Any) -> int:
+def _run_shown(shown: str, argv: Sequence[str] = (), *, env: Mapping[str, str]) -> int:
     """Prints a command and runs it, or `argv` in its place, in this terminal; returns its exit code."""
     _say(f"$ {shown}", bold=True)
-    code = run_in_front(argv or shown.split(), **where)
+    code = run_in_front(argv or shown.split(), env)
     _say("")
     return code
