@@ -194,7 +194,7 @@ class _Doctor:
         ready = channels.configured_channels(sources.channel_values())
         for channel in ready:
             yield "ok", f"{channel.name}: set up, `ralph notify test` tries it"
-        if not any("done" in channel.events for channel in ready):
+        if not ready:
             yield "ok", "no channel is set up: nobody hears how a run ends", "ralph notify setup"
 
     def check_cron(self) -> Results:

@@ -50,7 +50,7 @@ class Plan(NamedTuple):
         return None
 
 
-def find_plan(word: str | None, progress_file: str | None = None) -> Plan:
+def find_plan(word: str | None, progress_file: str | None) -> Plan:
     """Finds a plan by its file, its name or its progress file; without a word, the only plan in this folder.
 
     Unlike a run it also looks in the folder of the plan. Raises RalphError if it finds none, or several.
@@ -78,7 +78,7 @@ def find_plan(word: str | None, progress_file: str | None = None) -> Plan:
 
 def plans_here() -> list[Plan]:
     """Returns the plans with a progress file in this folder. Raises RalphError if there is none."""
-    if found := [_of_progress_file(path) for path in sorted(Path().glob(f"*{_SUFFIX}")) if path.is_file()]:
+    if found := [_of_progress_file(path) for path in sorted(Path().glob(f"*{_SUFFIX}"))]:
         return found
     raise RalphError(f"no progress file in {Path.cwd()}", fix="ralph PLAN starts one, -C DIR looks elsewhere")
 
