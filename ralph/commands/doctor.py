@@ -56,7 +56,7 @@ def doctor(asked: Invocation) -> int:
 
     Prints one line for a subject that is in order, unless the user wants everything.
     """
-    seen = [*dict.fromkeys(_examine(asked))]
+    seen = [*{one.said: one for one in _examine(asked)}.values()]
     wrong = dict.fromkeys(one.subject for one in seen if one.level == "bad")
     if asked.as_json:
         print(json.dumps({"ok": not wrong, "checks": [one._asdict() for one in seen]}))

@@ -20,7 +20,7 @@ from ralph.commands import plans
 from ralph.commands.plans import PlanDetails
 from ralph.errors import RalphError
 from ralph.store.journal import Record
-from ralph.words import format_duration, format_moment, format_usd, shorten, without_control_codes
+from ralph.words import format_duration, format_moment, format_usd, plural, shorten, without_control_codes
 
 _MOST_ROWS = 300
 """The newest iterations, since more bars would be thinner than a pixel; `ralph log` has all of them."""
@@ -103,7 +103,8 @@ def _sums(seen: PlanDetails) -> Rows:
     for model, rows in models.items():
         firsts = [row.success for row, nth in rows if nth == 1]
         took = [nth for row, nth in rows if nth and row.success]
-        more = f"{sum(firsts)} of {len(firsts)} first attempts passed, {sum(took)} attempts for {len(took)} done tasks"
+        done = f"{plural(sum(took), 'attempt')} for {plural(len(took), 'done task')}"
+        more = f"{sum(firsts)} of {len(firsts)} first attempts passed, {done}"
         yield "", f"{model}: {format_usd(sum(row.cost_usd or 0 for row, _ in rows))}", more
 
 
