@@ -56,7 +56,7 @@ def test_what_is_right_and_what_deserves_a_word_is_reported(patient: Project) ->
     says(
         seen,
         "ok agent: claude at /…its own login pays",
-        "ok settings: delay 9s (--delay)",
+        "ok settings: RALPH_DELAY 9s (--delay)",
         "ok plan: …the first run makes it",
         "ok permissions: no sandbox",
         "ok repository: …A Tester <tester@example.invalid> ->",
@@ -69,8 +69,8 @@ def test_what_is_right_and_what_deserves_a_word_is_reported(patient: Project) ->
     patient.env |= {"ANTHROPIC_API_KEY": "sk-x", "RALPH_SLACK_WEBHOOK_URL": "https://x.example/y", "RALPH_DELAY": "4s"}
     says(
         look(patient, "feature.md", "--wrap", "env", "--heartbeat-url", f"https://x.example/{SECRET}"),
-        "ok settings: max-time 8h (feature.md:2)",
-        "ok settings: heartbeat-url *** (",
+        "ok settings: RALPH_MAX_TIME 8h (feature.md:2)",
+        "ok settings: RALPH_HEARTBEAT_URL *** (",
         "ok plan: …1/1 tasks",
         "ok permissions: sandbox: env",
         "ok notices: slack: set up, `ralph notify test` tries it",
@@ -160,7 +160,7 @@ def test_it_says_a_line_for_each_subject_the_worst_last_and_writes_nothing(patie
     *lines, last = run.stdout.splitlines()
     subjects = ["settings", "plan", "agent", "permissions", "repository", "machine", "notices", "cron"]
     assert [line[5:16].strip() for line in lines if line.startswith("ok ")] == subjects
-    assert lines[0] == "ok   settings    max-iterations 50 (--max-iterations)"
+    assert lines[0] == "ok   settings    RALPH_MAX_ITERATIONS 50 (--max-iterations)"
     notices = lines.index("ok   notices     no channel is set up: nobody hears how a run ends")
     assert lines[notices + 1] == "                 → ralph notify setup"
     assert last == "A run would find what it needs."

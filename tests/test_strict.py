@@ -399,9 +399,9 @@ def test_a_failed_attempt_climbs_the_ladder_of_models_and_a_new_task_begins_at_i
     assert " · opus · " in project.ralph("log", "feature.md").stdout
     page = project.ralph("report", "feature.md", "-o", "-").stdout
     for model, told in {
-        "haiku": "1 of 2 first attempts passed, 1.0 attempts per task",
+        "haiku": "1 of 2 first attempts passed, 1 attempt for 1 done task",
         "opus": "0 of 0",
-        "sonnet": "no task done",
+        "sonnet": "0 attempts for 0 done tasks",
     }.items():
         assert told in page.split(f">{model}: $")[1].split("\n")[0]
     agent.story(*[tries()] * 4, good)

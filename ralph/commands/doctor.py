@@ -25,7 +25,7 @@ from ralph.process.programs import call_program
 from ralph.screen.text import terminal_width, wrap
 from ralph.settings import sources
 from ralph.settings.options import Invocation
-from ralph.settings.table import ON_COMMAND_LINE, GivenSetting, Settings
+from ralph.settings.table import GivenSetting, Settings
 from ralph.store.state import State
 from ralph.words import join_names, plural, without_control_codes
 
@@ -56,7 +56,7 @@ def doctor(asked: Invocation) -> int:
 
     Prints one line for a subject that is in order, unless the user wants everything.
     """
-    seen = _examine(asked)
+    seen = [*{one.said: one for one in _examine(asked)}.values()]
     wrong = dict.fromkeys(one.subject for one in seen if one.level == "bad")
     if asked.as_json:
         print(json.dumps({"ok": not wrong, "checks": [one._asdict() for one in seen]}))
@@ -75,17 +75,16 @@ def doctor(asked: Invocation) -> int:
     return int(bool(wrong))
 
 
-def _examine(asked: Invocation) -> list[_Check]:
-    """Returns all checks, subject by subject, each once; one subject that fails does not hide the others."""
-    doctor, found = _Doctor(asked), dict[str, _Check]()
+def _examine(asked: Invocation) -> Iterator[_Check]:
+    """Yields all checks, subject by subject; one subject that fails does not hide the others."""
+    doctor = _Doctor(asked)
     for subject in _SUBJECTS:
         try:
-            for level, said, *fix in getattr(doctor, f"check_{subject}")():
-                found.setdefault(said, _Check(subject, level, said, *fix))
+            for result in getattr(doctor, f"check_{subject}")():
+                yield _Check(subject, *result)
         except RalphError as error:
             for wrong in error.problems:
-                found[wrong.what] = _Check(subject, "bad", wrong.what, wrong.fix or "fix that")
-    return [*found.values()]
+                yield _Check(subject, "bad", wrong.what, wrong.fix or "fix that")
 
 
 class _Doctor:
@@ -101,9 +100,8 @@ class _Doctor:
         asked = self.asked
         self.settings = settings = sources.collect_settings_of_mode(Path(asked.plan), asked.given, asked.mode)
         self.agents = agent.choose_agents(settings, asked.agent_arguments)
-        for setting in ON_COMMAND_LINE:
-            if one := settings.given.get(setting.field):
-                yield "ok", f"{setting.name} {' '.join(_without_secret(one).split())} ({one.where})"
+        for one in settings.given.values():
+            yield "ok", f"{one.variable} {' '.join(_without_secret(one).split())} ({one.where})"
         for remark in settings.remarks:
             yield "warning", remark.what, remark.fix
         limits = settings.once, settings.max_iterations, settings.max_time, settings.max_cost, settings.max_total_cost
@@ -114,11 +112,13 @@ class _Doctor:
             yield "ok", "no verify command: done is what the agent and the task list say"
         # The program after assignments; anything else is for the shell to read.
         first = re.match(r"\s*(?:\w+=\S*\s+)*([\w./+-]+)(?=\s|$)", settings.verify or "")
-        look_up = ("sh", "-c", 'command -v "$1"', "sh")
-        if first and not settings.wrap and call_program([*look_up, first[1]], timeout_s=10).code:
+        if first and not settings.wrap and call_program(["sh", "-c", f"command -v {first[1]}"], timeout_s=10).code:
             where = settings.given["verify"].where
-            what = f"{where}: the verify command begins with {first[1]}, which is not found"
-            yield "bad", what, "install or correct it"
+            yield (
+                "bad",
+                f"{where}: the verify command begins with {first[1]}, which is not found",
+                "install or correct it",
+            )
 
     def check_plan(self) -> Results:
         """Checks the prompt, the progress file and the tasks as a run would; raises what a run would raise."""
@@ -185,17 +185,16 @@ class _Doctor:
             yield "warning", message, "commit or stash first; the agent may change them, and commit them with its own"
 
     def check_machine(self) -> Results:
-        """Checks that there is room to write. Raises RalphError if there is none."""
+        """Checks that there is room to write here. Raises RalphError if there is none."""
         yield "ok", f"ralph {__version__}, Python {platform.python_version()}, {platform.system()}"
-        for path in (Path.cwd(), files.state_home()):
-            files.check_room(next(place for place in (path, *path.parents) if place.exists()))
+        files.check_room(Path.cwd())
 
     def check_notices(self) -> Results:
         """Lists the channels that are set up."""
         ready = channels.configured_channels(sources.channel_values())
         for channel in ready:
             yield "ok", f"{channel.name}: set up, `ralph notify test` tries it"
-        if not any("done" in channel.events for channel in ready):
+        if not ready:
             yield "ok", "no channel is set up: nobody hears how a run ends", "ralph notify setup"
 
     def check_cron(self) -> Results:

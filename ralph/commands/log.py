@@ -1,6 +1,5 @@
 """`ralph log`: the iterations of a plan, one line each, or one of them as the screen showed it; changes nothing."""
 
-import contextlib
 import re
 import sys
 import time
@@ -73,7 +72,7 @@ def _print_iteration(seen: PlanDetails, number: str, what: str | None, view: Vie
     if what:
         sys.stdout.buffer.write(path.read_bytes())
         return
-    _Replay(plan, row.mode, row.iteration, path, view).show_rest()
+    _Replay(plan, row.mode, row.iteration, path, view).show_new_lines(is_last=True)
     if row.refused:
         _print_line(f"RALPH_DONE refused: {row.message}")
     _print_line(row.summary)
@@ -89,20 +88,15 @@ class _Replay:
         _print_line(f"{mode} {plan.name} · iteration {iteration}")
         self.path = path
         self._stream = view.begin()
-        self._files = []
-        for place, sees in ((path, self._stream.read_output), (path.with_suffix(".err"), self._stream.read_errors)):
-            with contextlib.suppress(FileNotFoundError):
-                self._files.append((place.open("rb"), sees))
+        readers = {path: self._stream.read_output, path.with_suffix(".err"): self._stream.read_errors}
+        self._readers = [(place.open("rb"), read) for place, read in readers.items() if place.is_file()]
 
-    def show_new_lines(self) -> None:
-        """Shows what was added since."""
-        for file, sees in self._files:
-            sees(file.read())
-
-    def show_rest(self) -> None:
-        """Shows the rest, including a last line without a line break; nothing may follow."""
-        self.show_new_lines()
-        self._stream.finish()
+    def show_new_lines(self, *, is_last: bool) -> None:
+        """Shows what was added since; if that is the last of it, also a line without a line break."""
+        for file, read in self._readers:
+            read(file.read())
+        if is_last:
+            self._stream.finish()
 
 
 def _follow(plan: Plan, view: View) -> None:
@@ -117,13 +111,11 @@ def _follow(plan: Plan, view: View) -> None:
         is_over = not plan.holder
         news, at = journal.read_since(state.journal, at)
         running = state.unjudged_iteration()
-        if replay and (news or not running):  # what the journal says was written after its last word
-            replay.show_rest()
+        if replay:
+            replay.show_new_lines(is_last=bool(news or not running or is_over))
         _print_list(news)
         if running and running.transcript.is_file() and (replay is None or replay.path != running.transcript):
             replay = _Replay(plan, running.mode, running.iteration, running.transcript, view)
-        if replay:
-            replay.show_new_lines()
         sys.stdout.flush()
         time.sleep(1)  # seldom, since looking for the end of the run takes its lock for an instant
     if running:

@@ -8,7 +8,6 @@ import contextlib
 import math
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any, Literal
 from ralph import __version__
 from ralph.commands import plans, status
 from ralph.errors import RalphError
-from ralph.plan import progress, tasks
+from ralph.plan import progress, taskjson, tasks
 from ralph.plan.progress.file import ProgressFile
 from ralph.plan.tasks import Note, Task, edits
 from ralph.process.programs import call_program
@@ -81,8 +80,7 @@ class Tools:
     def get_next_task(self) -> Answer:
         """The task to work on: the one in progress, else by priority the first that waits for no other."""
         listed = self._read_tasks()
-        going = next((task for task in listed if task.mark == "~"), None)
-        if task := going or tasks.select_next(listed):
+        if task := next((one for one in listed if one.mark == "~"), tasks.select_next(listed)):
             return {"task": _task_facts(task)}
         return {"task": None, "why": tasks.why_stuck(listed) or "every task is complete"}
 
@@ -116,9 +114,8 @@ class Tools:
         listed = self._read_tasks()
         return {
             "total_tasks": len(listed),
-            **dict.fromkeys(tasks.STATUSES.values(), 0),
-            **Counter(task.status for task in listed),
-            "completion_percentage": _done_fraction(listed),
+            **{status: sum(task.status == status for task in listed) for status in tasks.STATUSES.values()},
+            "completion_percentage": round(sum(task.done for task in listed) / (len(listed) or 1), 4),
             "tasks": [_task_facts(task) for task in listed],
         }
 
@@ -140,19 +137,17 @@ class Tools:
         listed = self._read_tasks()
         task_id = tasks.new_id(description, [task.id for task in listed])
         notes = [Note("verify", _one_line(criterion)) for criterion in verification_criteria]
-        notes += [Note("after", _one_line(", ".join(dependencies)))] if dependencies else []
+        notes += [Note("after", name) for name in dependencies]
         notes += [] if priority is None else [Note("priority", str(priority))]
-        new = Task(id=task_id, text=_one_line(description), mark=" ", notes=notes)
-        if wrong := set(tasks.find_problems([*listed, new])) - set(tasks.find_problems(listed)):
-            raise RalphError("; ".join(one.removeprefix("line 0: ") for one in wrong))
-        lines = tasks.task_lines([new])
+        if unknown := set(dependencies) - {task.id for task in listed}:
+            raise RalphError(f"{task_id} comes after {join_names(sorted(unknown))}, which is not a task")
+        lines = tasks.task_lines([Task(id=task_id, text=_one_line(description), mark=" ", notes=notes)])
         if self._proposes:
             self._edit(progress.with_section_lines, "Proposed", lines)
-            return {"task_id": task_id, "status": "proposed"}
-        if self._file.last.done:  # else no run would begin it
-            self._edit(progress.with_status, "IN_PROGRESS")
-        self._edit(progress.with_tasks_added, lines)
-        return self._describe(task_id)
+        else:
+            self._edit(progress.with_status, "IN_PROGRESS")  # with RALPH_DONE no run would begin it
+            self._edit(progress.with_tasks_added, lines)
+        return {"task_id": task_id, "status": "proposed" if self._proposes else "pending"}
 
     def increment_retry(self, task_id: str, reason: str = "") -> Answer:
         """Says that an attempt at this task failed, and why; after too many it is blocked."""
@@ -189,24 +184,18 @@ class Tools:
         return [one.why for one in ended if one and one.failed]
 
     def _edit(self, change: Callable[..., bytes], *more: object, **named: str) -> None:
-        if not self._file.exists():
-            new = progress.new_progress_text(self._plan.name, str(self._plan.path), timestamp())
-            self._file.edit(lambda text: text or new)
-        self._file.edit(lambda text: change(edits.with_ids(text), *more, **named))
+        new = progress.new_progress_text(self._plan.name, str(self._plan.path), timestamp())
+        self._file.edit(lambda text: change(edits.with_ids(text or new), *more, **named))
 
     def _edit_task(self, task_id: str, change: Callable[..., bytes], *more: object, **named: str) -> Answer:
         """Edits the task, unless calls are only proposals; returns its status."""
         self._find(task_id)
         if not self._proposes:
             self._edit(change, *more, **named)
-        return self._describe(task_id)
-
-    def _describe(self, task_id: str) -> Answer:
-        listed = self._read_tasks()
-        remaining = sum(not one.done for one in listed)
-        answer = {"task_id": task_id, "status": self._find(task_id).status, "remaining_tasks": remaining}
-        note = {"note": "ralph checks it when your turn is over, and only then ticks it"} if self._proposes else {}
-        return {**answer, "completion_percentage": _done_fraction(listed), **note}
+        answer = {"task_id": task_id, "status": self._find(task_id).status}
+        if self._proposes:
+            answer["note"] = "ralph checks it when your turn is over, and only then ticks it"
+        return answer
 
     def _add_note(self, message: str) -> Answer:
         line = f"- [{timestamp()}] {_one_line(message)}"
@@ -220,18 +209,6 @@ def _one_line(message: str) -> str:
     return line
 
 
-def _done_fraction(listed: Sequence[Task]) -> float:
-    return round(sum(task.done for task in listed) / (len(listed) or 1), 4)
-
-
 def _task_facts(task: Task) -> Answer:
-    return {
-        "id": task.id,
-        "description": task.text,
-        "status": task.status,
-        "priority": task.priority,
-        "dependencies": task.after,
-        "verification_criteria": task.note_values("verify"),
-        "retry_count": task.tries,
-        "why": task.note_values("failed") + task.note_values("blocked"),
-    }
+    why = task.note_values("failed") + task.note_values("blocked")
+    return {**taskjson.task_as_json(task, "plan"), "retry_count": task.tries, "why": why}

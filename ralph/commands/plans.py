@@ -50,7 +50,7 @@ class Plan(NamedTuple):
         return None
 
 
-def find_plan(word: str | None, progress_file: str | None = None) -> Plan:
+def find_plan(word: str | None, progress_file: str | None) -> Plan:
     """Finds a plan by its file, its name or its progress file; without a word, the only plan in this folder.
 
     Unlike a run it also looks in the folder of the plan. Raises RalphError if it finds none, or several.
@@ -78,7 +78,7 @@ def find_plan(word: str | None, progress_file: str | None = None) -> Plan:
 
 def plans_here() -> list[Plan]:
     """Returns the plans with a progress file in this folder. Raises RalphError if there is none."""
-    if found := [_of_progress_file(path) for path in sorted(Path().glob(f"*{_SUFFIX}")) if path.is_file()]:
+    if found := [_of_progress_file(path) for path in sorted(Path().glob(f"*{_SUFFIX}"))]:
         return found
     raise RalphError(f"no progress file in {Path.cwd()}", fix="ralph PLAN starts one, -C DIR looks elsewhere")
 
@@ -86,7 +86,7 @@ def plans_here() -> list[Plan]:
 def _of_progress_file(path: Path) -> Plan:
     """Returns the plan of a progress file: the one that the file names, else the one of the same name."""
     named = progress.parse(files.read_or_empty(path)).plan or f"{path.name.removesuffix(_SUFFIX)}.md"
-    plan = next(filter(files.is_file, (Path(named), path.parent / named)), Path(named))
+    plan = path.parent / named
     return Plan(files.plan_name(plan), plan, path)
 
 
@@ -125,19 +125,19 @@ class PlanDetails(NamedTuple):
     def remarks(self) -> list[str]:
         """Who works on it, what the user can do, and what became of the merge queue."""
         holder, hint, queue = self.holder, self.next_step_hint, journal.describe_merges(self.records)
-        found = [f"held by ralph since {holder.since} (pid {holder.pid})"] if holder else []
-        found += [f"to continue, {hint}"] if hint else []
-        return [*found, f"merge queue: {queue}"] if queue else found
+        remarks = (
+            holder and f"held by ralph since {holder.since} (pid {holder.pid})",
+            hint and f"to continue, {hint}",
+            queue and f"merge queue: {queue}",
+        )
+        return [*filter(None, remarks)]
 
 
 def inspect_plan(plan: Plan) -> PlanDetails:
-    """Reads everything about a plan. Raises RalphError if its files cannot be read."""
+    """Reads everything about a plan. Raises OSError if its files cannot be read."""
     holder, begun, path = plan.holder, plan.state.unjudged_iteration(), plan.progress_path
-    try:
-        now = progress.parse(path.read_bytes() if path.exists() else b"")
-        records = journal.read(plan.state.journal)
-    except OSError as error:
-        raise RalphError(f"{error.filename}: cannot be read: {error.strerror}", 1) from error
+    now = progress.parse(path.read_bytes() if path.exists() else b"")
+    records = journal.read(plan.state.journal)
     last, hint = records[-1] if records else None, ""
     if not holder:
         state, why, hint = _state_between_runs(plan, now, last, begun)
@@ -145,7 +145,6 @@ def inspect_plan(plan: Plan) -> PlanDetails:
         state, why = "waiting", f"until {format_moment(last.until, time.time())}: {last.message}"
     else:
         what = [begun.mode, f"iteration {begun.iteration}"] if begun else []
-        what += ["verifying"] if begun and begun.transcript.with_suffix(".verify.log").exists() else []
         what += ["then RALPH_STOP"] if now.stop else []
         state, why = "running", ", ".join(what)
     if begun and not journal.is_iteration_recorded(records, begun):
@@ -183,14 +182,18 @@ def _state_between_runs(
 
 def describe_record(record: Record) -> str:
     """Describes a record in one line; empty if the line of its iteration says the same."""
-    if record.event == "iteration":
-        return f"{record.mode_and_round} {record.summary}" + " · not counted" * (not record.counted)
-    if record.event == "run":
-        return f"{record.mode_and_round} ended: {record.summary}"
-    if record.event == "wait":
-        return f"{record.mode_and_round} waits until {format_moment(record.until, record.written_at)}: {record.message}"
-    if record.event == "verify" and not (record.iteration and record.success):
-        return f"verify: {one_line(record.message, 300) or 'passed'}"
-    if record.event == "tamper":
-        return f"put back in #{record.iteration}: {record.message}"
-    return record.message if record.event == "mode" else ""
+    match record.event:
+        case "iteration":
+            return f"{record.mode_and_round} {record.summary}" + " · not counted" * (not record.counted)
+        case "run":
+            return f"{record.mode_and_round} ended: {record.summary}"
+        case "wait":
+            until = format_moment(record.until, record.written_at)
+            return f"{record.mode_and_round} waits until {until}: {record.message}"
+        case "verify" if not (record.iteration and record.success):
+            return f"verify: {one_line(record.message, 300) or 'passed'}"
+        case "tamper":
+            return f"put back in #{record.iteration}: {record.message}"
+        case "mode":
+            return record.message
+    return ""

@@ -15,12 +15,12 @@ from typing import Any
 import click
 import jinja2
 
-from ralph import __version__, files
+from ralph import __version__
 from ralph.commands import plans
 from ralph.commands.plans import PlanDetails
 from ralph.errors import RalphError
 from ralph.store.journal import Record
-from ralph.words import format_duration, format_moment, format_usd, shorten, without_control_codes
+from ralph.words import format_duration, format_moment, format_usd, plural, shorten, without_control_codes
 
 _MOST_ROWS = 300
 """The newest iterations, since more bars would be thinner than a pixel; `ralph log` has all of them."""
@@ -29,54 +29,36 @@ Rows = Iterator[tuple[Any, ...]]
 
 
 def write_report(word: str | None, *, output: str | None, opens: bool, progress_file: str | None) -> None:
-    """Writes the report and prints its path. By default it goes outside the tree, out of the agent's sight.
-
-    Raises RalphError if it cannot be written.
-    """
+    """Writes the report and prints its path. By default it goes outside the tree, out of the agent's sight."""
     plan = plans.find_plan(word, progress_file)
-    made = render_page(plans.inspect_plan(plan), time.time())
+    made = render_page(plans.inspect_plan(plan))
     if output == "-":
         sys.stdout.buffer.write(made)
         return
     path = Path(output or plan.state.folder / "report.html")
-    with files.os_errors_as_ralph_errors(path, "written"):
-        if not output:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            path.unlink(missing_ok=True)  # it may be a link of an agent's
-        path.write_bytes(made)
+    if not output:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)  # it may be a link of an agent's
+    path.write_bytes(made)
     print(without_control_codes(str(path)))
     if opens and click.launch(os.path.realpath(path)):
         raise RalphError(f"{path}: no program here shows it", 1, fix="open it in a browser")
 
 
 def _format_count(number: float) -> str:
-    """`512`, `41.2k`, `1.5M`."""
-    for letter in ("", "k", "M"):
-        if number < 999.5:  # above this, three digits are not enough
-            return f"{number:.3g}{letter}"
-        number /= 1000
-    return f"{number:.3g}B"
+    """`1,536`."""
+    return f"{number:,}"
 
 
 _CHARTS = (
-    ("Tasks", "in the list after each iteration", _format_count, {"done": "done", "left": "left"}),
-    ("Cost", "of each iteration, in US dollars", format_usd, {"cost": "cost_usd"}),
-    ("Tokens written", "by the agent in each iteration", _format_count, {"output": "output"}),
-    (
-        "Tokens read",
-        "by the agent in each iteration",
-        _format_count,
-        {"cache read": "cache_read", "cache write": "cache_write", "input": "input"},
-    ),
-    (
-        "Time",
-        "of each iteration",
-        format_duration,
-        {"agent": "duration_s", "verifying": "verified_s", "waiting": "waited_s"},
-    ),
+    ("Tasks", _format_count, {"done": "done", "left": "left"}),
+    ("Cost", format_usd, {"cost": "cost_usd"}),
+    ("Tokens written", _format_count, {"output": "output"}),
+    ("Tokens read", _format_count, {"cache read": "cache_read", "cache write": "cache_write", "input": "input"}),
+    ("Time", format_duration, {"agent": "duration_s", "verifying": "verified_s", "waiting": "waited_s"}),
 )
-"""For each chart: title, subtitle, how a value is written, and the parts of a bar, from the bottom up, with the fields
-of the record that have their values."""
+"""For each chart: its title, how a value is written, and the parts of a bar, from the bottom up, with the fields of the
+record that have their values."""
 
 
 def _outcome(row: Record) -> str:
@@ -84,11 +66,11 @@ def _outcome(row: Record) -> str:
 
 
 def _charts(rows: list[Record]) -> Rows:
-    """Yields the title, the subtitle, the kinds of parts, the highest value and the bars of each chart that has any.
+    """Yields the title, a legend, the kinds of parts, the highest value and the bars of each chart that has any.
 
     A bar is how the iteration ended, its numbers in words, and the kinds and values of its parts.
     """
-    for title, what, shown, kinds in _CHARTS:
+    for title, shown, kinds in _CHARTS:
         bars = []
         for row in rows:
             figures = vars(row) | {"left": (row.total or 0) - (row.done or 0)}
@@ -96,7 +78,7 @@ def _charts(rows: list[Record]) -> Rows:
             numbers = " · ".join([row.summary, *(f"{kind} {shown(value)}" for kind, value in parts)])
             bars.append((_outcome(row), numbers, parts))
         if top := max((sum(value for _, value in parts) for *_, parts in bars), default=0):
-            yield title, f"{what}, at most {shown(top)}:", kinds, top, bars
+            yield title, f"By iteration, at most {shown(top)}:", kinds, top, bars
 
 
 def _sums(seen: PlanDetails) -> Rows:
@@ -104,8 +86,7 @@ def _sums(seen: PlanDetails) -> Rows:
     sums = seen.sums
     yield "", f"Done: {seen.progress.task_counts}", ""
     yield "", f"Iterations: {sums.iterations}", ""
-    cost = "not reported" if sums.cost_usd is None else format_usd(sums.cost_usd, at_least=sums.cost_at_least)
-    yield "", f"Cost: {cost}", ""
+    yield "", f"Cost: {format_usd(sums.cost_usd, at_least=sums.cost_at_least) or 'not reported'}", ""
     read = sums.input + sums.cache_read + sums.cache_write
     tokens = f"{_format_count(read)} read, {_format_count(sums.output)} written" if read else "not reported"
     yield "", f"Tokens: {tokens}", ""
@@ -113,17 +94,17 @@ def _sums(seen: PlanDetails) -> Rows:
     more = f"{format_duration(sums.verified_s)} of verifying, {format_duration(sums.waited_s)} of waiting"
     yield "", f"Agent's time: {format_duration(sums.duration_s)}", more
     tried, models = Counter[str](), defaultdict[str, list[tuple[Record, int]]](list)
-    for row in (one for one in seen.iterations if one.counted):
-        nth = 0
-        if row.requirement_id or row.mode == "build":
-            nth = tried[row.requirement_id] + 1
-            tried[row.requirement_id] = 0 if row.success else nth
-        models[row.model or "Model not reported"].append((row, nth))
+    for row in seen.iterations:
+        if row.counted:
+            tried[row.requirement_id] += bool(row.requirement_id) or row.mode == "build"
+            models[row.model or "Model not reported"].append((row, tried[row.requirement_id]))
+            if row.success:
+                tried[row.requirement_id] = 0
     for model, rows in models.items():
         firsts = [row.success for row, nth in rows if nth == 1]
         took = [nth for row, nth in rows if nth and row.success]
-        more = f"{sum(firsts)} of {len(firsts)} first attempts passed, "
-        more += f"{sum(took) / len(took):.1f} attempts per task" if took else "no task done"
+        done = f"{plural(sum(took), 'attempt')} for {plural(len(took), 'done task')}"
+        more = f"{sum(firsts)} of {len(firsts)} first attempts passed, {done}"
         yield "", f"{model}: {format_usd(sum(row.cost_usd or 0 for row, _ in rows))}", more
 
 
@@ -143,7 +124,7 @@ def _event_lines(seen: PlanDetails) -> Rows:
             yield f"{record.event} {_outcome(record)}", text, record.message * (record.event == "iteration")
 
 
-def render_page(seen: PlanDetails, now: float) -> bytes:
+def render_page(seen: PlanDetails) -> bytes:
     """Renders the page. All inserted text is escaped, and stripped of control and direction codes."""
     template = jinja2.Template(
         Path(__file__).with_suffix(".html").read_text("utf-8"),
@@ -154,10 +135,11 @@ def render_page(seen: PlanDetails, now: float) -> bytes:
     name, rows = seen.plan.name, seen.iterations[-_MOST_ROWS:]
     legend = "Nothing has run yet, so there is nothing to draw."
     if rows:
-        legend = f"Iterations {rows[0].iteration} to {rows[-1].iteration}; `ralph log {name}` has all of them. "
-        legend += "Point at a bar for its numbers; red below it: it went wrong, amber: it did not count."
+        legend = (
+            f"Iterations {rows[0].iteration} to {rows[-1].iteration}; `ralph log {name}` has all of them. "
+            "Point at a bar for its numbers; red below it: it went wrong, amber: it did not count."
+        )
     about = f"The newest first. `ralph log {name} N` shows what the agent said and did in iteration N."
-    made = time.strftime("%Y-%m-%d %H:%M. Times are in %Z.", time.localtime(now))
     text: str = template.render(
         name=name,
         state=seen.state,
@@ -167,6 +149,6 @@ def render_page(seen: PlanDetails, now: float) -> bytes:
             ("Tasks", f"In {seen.plan.progress_path}.", _task_lines(seen), ()),
             ("What happened", about, islice(_event_lines(seen), _MOST_ROWS), ()),
         ],
-        made=f"Made by ralph {__version__} on {made}",
+        made=time.strftime(f"Made by ralph {__version__} on %Y-%m-%d %H:%M. Times are in %Z."),
     )
     return text.encode(errors="replace")

@@ -1,6 +1,7 @@
 """`ralph status`: a line for each plan in a folder, or one plan with tasks and last iterations; changes nothing."""
 
 import json
+import sys
 import time
 from typing import Any
 
@@ -29,25 +30,23 @@ def print_status(word: str | None, *, progress_file: str | None, as_json: bool) 
 
 def _print_table(found: list[PlanDetails]) -> None:
     """Prints a line for each plan, with the states in a column, cut at the width of the terminal."""
-    edge = terminal_width()
-    names = [without_control_codes(seen.plan.label) for seen in found]
-    name_width = max(map(len, names))
+    edge = terminal_width() or sys.maxsize
+    name_width = max(len(seen.plan.label) for seen in found)
     state_width = max(len(seen.state) for seen in found)
-    for name, seen in zip(names, found, strict=True):
+    for seen in found:
         why = f"{clip(seen.why, 50)} · " if seen.why else ""
-        line = f"{name:{name_width}}  {seen.state:{state_width}}  {why}{_format_sums(seen)}"
-        print(clip(line, edge) if edge else line)
+        print(clip(f"{seen.plan.label:{name_width}}  {seen.state:{state_width}}  {why}{_format_sums(seen)}", edge))
 
 
 def _format_sums(seen: PlanDetails) -> str:
     sums, now = seen.sums, seen.progress
-    parts = [f"{now.mode} {now.rounds}".strip(), now.task_counts]
-    if sums.iterations:
-        parts.append(plural(sums.iterations, "iteration"))
-    if sums.cost_usd is not None:
-        parts.append(format_usd(sums.cost_usd, at_least=sums.cost_at_least))
-    if seen.records:
-        parts.append(format_age(seen.records[-1].written_at, time.time()))
+    parts = (
+        f"{now.mode} {now.rounds}".strip(),
+        now.task_counts,
+        plural(sums.iterations, "iteration") if sums.iterations else "",
+        format_usd(sums.cost_usd, at_least=sums.cost_at_least),
+        format_age(seen.records[-1].written_at, time.time()) if seen.records else "",
+    )
     return " · ".join(filter(None, parts))
 
 

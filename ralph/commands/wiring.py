@@ -20,13 +20,13 @@ def make_controller(run: Run) -> Controller:
     will_build = start.is_strict_build or start.asked.mode == "all"
     if commits and will_build and not run.current.number:  # not again in the middle of a run
         tree_guard.check_can_commit()
-    if start.is_strict_build and run.supervisors:
+    if not start.is_strict_build:
+        return PlainController(run, tree_guard.around_turn if settings.only else None)
+    if run.supervisors:
         from ralph.parallel.coordinator import ParallelController  # noqa: PLC0415 - 20 ms that only --jobs pays
 
         return ParallelController(run, tree_guard.wait_for_index)
-    if start.is_strict_build:
-        return controller.StrictController(run, tree_guard)
-    return PlainController(run, tree_guard.around_turn if settings.only else None)
+    return controller.StrictController(run, tree_guard)
 
 
 def recover(run: Run, held_lock: Lock) -> None:
