@@ -8,7 +8,6 @@ import shutil
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
-from functools import cached_property
 from pathlib import Path
 
 from ralph import files
@@ -56,8 +55,8 @@ class Guard:
     """What the user changed after the end of an iteration in which ralph died; it stays."""
     _changed_earlier: Collection[str] = ()
     """What earlier attempts at the task changed; discarding an attempt keeps that."""
-    _moved_before: Collection[str] | None = None
-    """The submodules that were not at the staged commit when the iteration began; None if nobody looked."""
+    _moved_before: Collection[str] = ()
+    """The submodules that were not at the staged commit when the iteration began."""
     blocked = ""
     """Why the run has to end without another change here; empty if it need not, as far as is known."""
     committed = Commits()
@@ -129,10 +128,10 @@ class Guard:
         """Puts all files back as they were before the iteration, and keeps a copy of how they are now."""
         if self.blocked:
             return
-        changes = self._shadow.changes(thorough=True)
+        changes = self._shadow.changes()
         if self._repository and (names := [name for name in changes if not name.endswith("/")]):
             self._repository.keep_files(names)
-        _, undone = self._undo(lambda _: "thrown away", thorough=True)
+        _, undone = self._undo(lambda _: "thrown away")
         if count := sum(map(len, undone.values())):
             self._complain(f"restored {plural(count, 'file')}; what went is in {self._state.folder}/kept")
         if not self.blocked:
@@ -140,15 +139,13 @@ class Guard:
 
     def wait_for_index(self) -> str:
         """Waits while another git holds the index, such as a `git commit` in an editor. Returns why in vain."""
-        run, lock = self._run, self._repository and self._repository.index_lock
-        if not lock or not lock.exists():
-            return ""
-        run.screen.say(f"ralph: waiting for the git that holds {lock}")
-        run.console.set_activity("waiting for another git", _LOCKED_S)
-        deadline = time.monotonic() + _LOCKED_S
-        while lock.exists() and time.monotonic() < deadline and not signals.interrupted():
+        lock, deadline = self._repository and self._repository.index_lock, time.monotonic() + _LOCKED_S
+        while lock and lock.exists():
+            if time.monotonic() > deadline or signals.interrupted():
+                return f"{lock}: another git still holds the index"
+            self._complain(f"waiting for the git that holds {lock}", once="index")
             signals.wait(_POLL_S)
-        return f"{lock}: another git still holds the index" if lock.exists() else ""
+        return ""
 
     @_disk_errors_end_the_run
     def commit_task(self, task: str, message: str) -> str:
@@ -158,13 +155,15 @@ class Guard:
         """
         # another plan's progress file belongs to no task
         changed = {name for name in touched_files(self._state, task) if not name.endswith("_PROGRESS.md")}
-        names, failed = changed.union(self._own_tracked_files), ""
-        if names and self._run.settings.auto_commit:
-            if self._has_jj:
-                failed = jj_commit(self._root, names, message)
+        own, failed = [*self._shadow.own], ""
+        if self._run.start.asked.in_place:
+            own.append(os.path.relpath(self._plan, self._root))
+        if self._run.settings.auto_commit:
+            if self._has_jj and changed:
+                failed = jj_commit(self._root, changed, message)
                 self.committed = Commits(count=int(not failed))
-            elif self._repository:
-                done = self._repository.commit_files(names, message, self._run_git_with_hooks)
+            elif self._repository and not self._has_jj:
+                done = self._repository.commit_files(changed, own, message, self._run_git_with_hooks)
                 self.committed, failed, left_out = done
                 if left_out and not failed:
                     self._complain(f"{join_names(left_out)} changed, and no commit has that: git ignores it")
@@ -175,26 +174,6 @@ class Guard:
             self._before.head = self._repository.save_head_and_index()
         self._note_uncommitted(task, ())
         return ""
-
-    def write_statuses_to_plan(self) -> None:
-        """Writes the statuses into a list of requirements, and makes that the version to put back."""
-        before, shadow = self._before, self._shadow
-        if self._run.start.asked.in_place:
-            self._run.write_statuses_to_plan()
-            if self._plan.is_relative_to(self._root):
-                shadow.update_snapshot([os.path.relpath(self._plan, self._root)])
-            before.compared, before.snapshot = self._snapshot_outside(), shadow.snapshot
-            self._state.save_note(before)
-
-    @cached_property
-    def _own_tracked_files(self) -> set[str]:
-        """The files that are ralph's own and in HEAD, and so go into each commit."""
-        own = {
-            *self._shadow.own,
-            *([os.path.relpath(self._plan, self._root)] if self._run.start.asked.in_place else []),
-        }
-        asked = ("ls-tree", "-r", "-z", "--name-only", "--full-tree", "HEAD")
-        return own.intersection(self._repository.output_of(*asked).split("\0") if self._repository else ())
 
     def lacked_by_commit(self, task: str, path: Path, holds: bytes) -> str:
         """Returns why a commit of this task would lack what a check found at `path`; empty if it would not.
@@ -207,11 +186,10 @@ class Guard:
         if any(one == name or one.startswith(f"{name}/") for one in touched_files(self._state, task)):
             return ""
         asked = ("cat-file", "--filters") if holds else ("rev-parse", "--verify", "--quiet")
-        if found := repository.output_of(*asked, f"HEAD:{name}"):
-            in_it = os.fsdecode(holds) in found
-            return "" if in_it else "does so only in changes that are not this task's: commit those"
-        is_ignored = repository.output_of("check-ignore", "--", name)
-        return "" if is_ignored else "is there, but in no commit, and not this task's: commit it"
+        found = repository.output_of(*asked, f"HEAD:{name}")
+        if (found and os.fsdecode(holds) in found) or repository.output_of("check-ignore", "--", name):
+            return ""
+        return "is so here, but in no commit, and not by this task: commit it"
 
     @_disk_errors_end_the_run
     def undo_after_death(self, end: TreeAtEnd | None) -> Sequence[str]:
@@ -251,7 +229,7 @@ class Guard:
         run, shadow, repository = self._run, self._shadow, self._repository
         self.blocked = ""
         shadow.begin(repository)
-        self._moved_before = repository.moved_submodules() if repository else None
+        self._moved_before = repository.moved_submodules() if repository else ()
         self._before = TreeBefore(
             record=run.current.transcript.name,
             task=run.current.task,
@@ -288,8 +266,8 @@ class Guard:
         changed, undone = self._put_files_back()
         both = {name for name in end.changes if os.path.lexists(self._root / name)} if end else set()
         changed -= {*self._changed_by_user} - both
-        if repository and self._moved_before is not None and not self.blocked:
-            changed |= repository.moved_submodules() ^ {*self._moved_before}
+        if repository and not self.blocked:
+            changed |= repository.moved_submodules().symmetric_difference(self._moved_before)
         findings.tampered += tuple(f"{name} was changed" for name in undone[_GOVERNS])
         findings.outside = tuple(undone[_NOT_ALLOWED])
         if before.is_strict:
@@ -312,7 +290,7 @@ class Guard:
             is_forbidden |= any(self._why_not(name.lstrip("\n")) for name in names if name.strip("\n"))
         if is_forbidden and (ref := self._put_head_back(end)):
             message = repository.output_of("log", "-1", "--format=%B", ref)
-            _, failed, _ = repository.commit_files(changed, message, self._run_git_with_hooks)
+            _, failed, _ = repository.commit_files(changed, (), message, self._run_git_with_hooks)
             if failed:
                 self._complain(f"what may stay of the agent's commits stays uncommitted: {failed}")
 
@@ -347,7 +325,7 @@ class Guard:
 
     def _put_files_back(self) -> tuple[set[str], dict[str, list[str]]]:
         """Puts back what may not change. Returns the files that remain changed, and by reason what was put back."""
-        left, undone = self._undo(self._why_not, thorough=bool(self._before.only))
+        left, undone = self._undo(self._why_not)
         for why, names in undone.items():
             where = f"put back; what was there is in {self._state.folder / 'kept'}"
             self._run.put_back.update(dict.fromkeys(names[:_MOST_NAMED], 0))
@@ -357,14 +335,14 @@ class Guard:
             self._complain(what, once=within[0])
         return left.difference(within), undone
 
-    def _undo(self, why_not: Callable[[str], str], *, thorough: bool) -> tuple[set[str], dict[str, list[str]]]:
+    def _undo(self, why_not: Callable[[str], str]) -> tuple[set[str], dict[str, list[str]]]:
         """Undoes each change that has a reason to be, except the user's. Returns the others, and by reason the undone.
 
         Ignore rules are undone first, and alone, since they may hide other changes.
         """
         undone, ignored, shadow = defaultdict[str, list[str]](list), tuple[str, ...](), self._shadow
         for _ in range(9):
-            changes = shadow.changes(thorough=thorough)
+            changes = shadow.changes()
             reasons = {name: why for name in sorted(changes.keys() - self._changed_by_user) if (why := why_not(name))}
             rules = [*filter(is_rule_file, reasons)]
             wrong = rules or [*reasons]

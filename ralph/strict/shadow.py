@@ -86,13 +86,9 @@ class Shadow(Git):
                 left_alone.append(name)
             if (mode := _unusual_mode(there)) is not None:
                 modes[name] = mode
-        try:
-            for how, names in (("--force-remove", {*found} - known), ("--add", known)):
-                if names:
-                    self.run("update-index", how, "--remove", "-z", "--stdin", stdin=nul_terminated(names))
-        except RalphError:  # the snapshot may have filled the disk
-            shutil.rmtree(self.folder)
-            raise
+        for how, names in (("--force-remove", {*found} - known), ("--add", known)):
+            if names:
+                self.run("update-index", how, "--remove", "-z", "--stdin", stdin=nul_terminated(names))
         self.snapshot = self.snapshot._replace(checksum=self.checksum_now(), left_alone=left_alone, modes=modes)
 
     def _recreate(self, repository: Repository | None) -> list[str]:
@@ -114,11 +110,11 @@ class Shadow(Git):
             shutil.copytree(repository.common / "objects", self.folder / "objects", copy_function=os.link)
         return repository.list_names("ls-files", "-z")
 
-    def changes(self, *, thorough: bool = False) -> dict[str, str]:
+    def changes(self) -> dict[str, str]:
         """Returns what differs from the snapshot, and how, as git's status says it; nothing if the tree itself moved.
 
-        A new repository within the tree is the name of its folder, with a slash. If `thorough`, changed modes count as
-        well, and new ignore rules that hide themselves.
+        A new repository within the tree is the name of its folder, with a slash. Changed modes count as well, and new
+        ignore rules that hide themselves.
         """
         if os.path.realpath(self.root) != str(self.root):
             return {}
@@ -131,14 +127,11 @@ class Shadow(Git):
             new = [name for name, how in differ.items() if how == NEW]
             for name in [name for name in new if 0.0 < touched_at(self.root / name) < self.snapshot.at]:
                 del differ[name]
-        if thorough:
-            differ |= dict.fromkeys(
-                {*filter(is_rule_file, self.ignored)}.difference(self.snapshot.hidden_rules), HIDDEN
-            )
-            same = [name for name, how in found.items() if how == _SAME]
-            for name, there in self.existing_files(same).items():
-                if _unusual_mode(there) != self.snapshot.modes.get(name):
-                    differ[name] = "AM"
+        differ |= dict.fromkeys({*filter(is_rule_file, self.ignored)}.difference(self.snapshot.hidden_rules), HIDDEN)
+        same = [name for name, how in found.items() if how == _SAME]
+        for name, there in self.existing_files(same).items():
+            if _unusual_mode(there) != self.snapshot.modes.get(name):
+                differ[name] = "AM"
         missed = [name for name in self._protected_files() if found.get(name, HIDDEN) == HIDDEN]
         return differ | dict.fromkeys(missed, NEW)
 
@@ -168,13 +161,10 @@ class Shadow(Git):
         return {line[3:]: line[:2] for line in self.list_names(*_STATUS.split(), *excluded)}
 
     def _prepare(self) -> None:
-        """Makes the folder, and writes ralph's settings into it, whatever was there.
-
-        Raises RalphError if a link in it would have ralph write elsewhere.
-        """
+        """Makes the folder a real one, and writes ralph's settings into it, whatever was there or wherever it led."""
         for place in (self.folder.parent, self.folder, *self.folder.glob("*")):
             if place.is_symlink():
-                raise RalphError(f"{place}: is a link, and ralph made none there", 1, fix=f"remove {place}")
+                place.unlink()
         for name in ("objects", "refs", "info"):
             (self.folder / name).mkdir(parents=True, exist_ok=True, mode=0o700)
         for name, text in {**_SETTINGS, "info/exclude": self._rules}.items():

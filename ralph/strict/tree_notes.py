@@ -51,7 +51,7 @@ def record_tree_after_death(state: State) -> None:
 def record_tree_now(before: TreeBefore, shadow: Shadow, state: State) -> TreeAtEnd:
     """Returns the current state, as the note of the end of an iteration."""
     death = state.unjudged_iteration()
-    changes = shadow.changes(thorough=bool(before.only))
+    changes = shadow.changes()
     shutil.copyfile(shadow.folder / "index", shadow.folder / _AT_END)
     later = Shadow(shadow.root, before.own, before.protected, _AT_END)
     later.snapshot = before.snapshot
