@@ -134,12 +134,17 @@ class Repository(Git):
             shutil.copystat(self.index, path)
 
     def read_head(self) -> tuple[str, str]:
-        """Returns the branch of HEAD, empty if it is on none, and its commit, empty before the first."""
-        return self.output_of("symbolic-ref", "--quiet", "HEAD"), self.read_branch("HEAD")
+        """Returns the branch and the commit of HEAD, mostly without running git."""
+        branch = text_of(self.git_dir / "HEAD").strip().removeprefix("ref: ")
+        if not (self.common / branch).is_file():  # on no branch, a packed or unborn one, another format, or nonsense
+            branch = self.output_of("symbolic-ref", "--quiet", "HEAD")
+        return branch, self.read_branch(branch or "HEAD")
 
     def read_branch(self, branch: str) -> str:
-        """Returns the commit of a branch; empty if the branch is gone."""
-        return self.output_of("rev-parse", "--verify", "--quiet", branch)
+        """Returns the commit of a branch, mostly without running git; empty if the branch is gone."""
+        found = text_of(self.common / branch).strip()
+        is_commit = found.isalnum() and branch != "HEAD"  # that of another worktree may be there
+        return found if is_commit else self.output_of("rev-parse", "--verify", "--quiet", branch)
 
     def put_index_back(self, seen: Path | None = None) -> None:
         """Puts the saved index back, unless the user has staged anything since the index was copied to `seen`."""
@@ -196,7 +201,7 @@ class Repository(Git):
     ) -> tuple[Commits, str, list[str]]:
         """Commits exactly these files as they are now. Returns what was committed, why not, and what was left out.
 
-        So are those of `own` that HEAD has. Other files that the user has staged stay staged. Ignored, untracked
+        So are those of `own` that git tracks. Other files that the user has staged stay staged. Ignored, untracked
         files are left out. `run` runs git with the project's hooks; names come by standard input, since a sandbox may
         hide ralph's files.
         """
@@ -208,8 +213,7 @@ class Repository(Git):
         added = self._call("add", "--intent-to-add", "--ignore-errors", *NAMED, stdin=literal_pathspecs(there))
         if added.code not in (0, 1):
             return Commits(), f"git add fails: {error_text(added)}", []
-        in_head = self.output_of("ls-tree", "-z", "--name-only", "HEAD", *own).split("\0")
-        may_change = {*names}.union({*own}.intersection(in_head))
+        may_change = {*names, *own}
         known = (may_change - folders).intersection(self.list_names("ls-files", "-z"))
         left_out = sorted(there - known)
         if not known:  # git would take no name for all of them
@@ -217,12 +221,13 @@ class Repository(Git):
         # like the user's own `git commit`, except that it asks nothing, and uses the hooks' folder of the start
         pinned, named = ("-c", f"core.hooksPath={self.hooks}", "-c", "maintenance.auto=false"), literal_pathspecs(known)
         commit = ("commit", "--only", "--quiet", "--cleanup=whitespace", "-m", message.replace("\0", ""), *NAMED)
-        is_same = self._call(*commit, "--dry-run", stdin=named).code == 1
-        failed = "" if is_same else run(["git", "-C", str(self.root), *pinned, *commit], named)
-        self._call("reset", "--quiet", *NAMED, stdin=named)  # a hook may have committed another version than is staged
+        failed = run(["git", "-C", str(self.root), *pinned, *commit], named)
+        had_nothing = failed and self._call(*commit, "--dry-run", stdin=named).code == 1
+        if failed or (self.hooks / "pre-commit").exists():  # a hook may have committed another version than is staged
+            self._call("reset", "--quiet", *NAMED, stdin=named)
         now = self.read_head()[1]
         if now == before:
-            return Commits(), failed, left_out
+            return Commits(), "" if had_nothing else failed, left_out
         made, in_it = self.commit_stats(now)
         more = [name for name in in_it if name not in may_change]
         if more or made.base != before:
