@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-from pathlib import Path
 
 from ralph import files
 from ralph.errors import RalphError
@@ -20,16 +19,15 @@ from ralph.run.judge import why_not_done
 from ralph.screen.view import View
 from ralph.store import journal
 from ralph.store.notes import TreeAtEnd, TreeBefore, UncommittedFiles, UnjudgedIteration
-from ralph.store.state import State
 from ralph.strict.guard import Guard, put_progress_back
-from ralph.strict.tree_notes import load_tree_notes, resume_shadow
+from ralph.strict.tree_notes import load_tree_notes
 from ralph.words import timestamp
 
 
 def recover(run: Run, held_lock: Lock) -> None:
     """Recovers from the death of an earlier run, in this order.
 
-    `start_run` has put a missing plan back before that (`put_plan_back`), since there is no run without one. Raises
+    The supervisor has put a missing plan back (`record_tree_after_death`), since there is no run without one. Raises
     RalphError if the user has to decide, or if what decides how ralph works was changed.
     """
     end_leftover_processes(run, held_lock)  # so that nothing changes files any more
@@ -103,19 +101,6 @@ def refuse_unchecked_done(run: Run) -> None:
             run.file.edit(progress.without_lines, "Verified")
         else:
             refuse_done(run, open_ones or ["ralph was ended before it could check it"])
-
-
-def put_plan_back(state: State, plan: Path) -> bool:
-    """Puts the plan back if the iteration in which ralph died removed it. Returns whether it did."""
-    before, end = load_tree_notes(state)
-    shadow = resume_shadow(before) if before and before.is_strict else None
-    if not before or not shadow:
-        return False
-    name = os.path.relpath(os.path.realpath(plan.parent) + f"/{plan.name}", before.root)
-    changes = shadow.changes()
-    if is_removed := name in changes and (not end or name in end.changes):
-        shadow.put_back([name], changes, state.free_kept_path)
-    return is_removed
 
 
 def put_files_back(run: Run, death: UnjudgedIteration, before: TreeBefore, end: TreeAtEnd | None) -> None:

@@ -5,6 +5,7 @@ iteration's; what changed after the second is the user's. No clock is involved.
 """
 
 import contextlib
+import os
 import shutil
 from pathlib import Path
 
@@ -37,7 +38,7 @@ def resume_shadow(before: TreeBefore, end: TreeAtEnd | None = None) -> Shadow | 
 
 
 def record_tree_after_death(state: State) -> None:
-    """Writes the note, with one rename, once the last process of a dead run has ended.
+    """Writes the note, with one rename, once the last process of a dead run has ended; puts back a plan that is gone.
 
     Only once: a run that dies while it recovers from an earlier death has changed nothing to judge. A full disk, or
     copies that an agent removed, leave it out; then the next run says that nobody knows.
@@ -45,6 +46,9 @@ def record_tree_after_death(state: State) -> None:
     before, end = load_tree_notes(state)
     with contextlib.suppress(OSError, RalphError):
         if before and not end and (shadow := resume_shadow(before)):
+            changes = shadow.changes()
+            gone = [name for name in changes.keys() & before.protected if not os.path.lexists(shadow.root / name)]
+            shadow.put_back(gone, changes, state.free_kept_path)
             state.save_note(record_tree_now(before, shadow, state))
 
 
