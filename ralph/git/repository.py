@@ -124,14 +124,10 @@ class Repository(Git):
 
     def save_head_and_index(self) -> Place:
         """Returns branch, commit and unfinished operations, and saves a copy of the index."""
-        self.copy_index(self.index_copy)
-        return *self.read_head(), self.unfinished_operations()
-
-    def copy_index(self, path: Path) -> None:
-        """Copies the current index to that path."""
-        files.overwrite_file(path, files.read_or_empty(self.index))
+        files.overwrite_file(self.index_copy, files.read_or_empty(self.index))
         with contextlib.suppress(FileNotFoundError):
-            shutil.copystat(self.index, path)
+            shutil.copystat(self.index, self.index_copy)
+        return *self.read_head(), self.unfinished_operations()
 
     def read_head(self) -> tuple[str, str]:
         """Returns the branch and the commit of HEAD, mostly without running git."""
@@ -146,10 +142,8 @@ class Repository(Git):
         is_commit = found.isalnum() and branch != "HEAD"  # that of another worktree may be there
         return found if is_commit else self.output_of("rev-parse", "--verify", "--quiet", branch)
 
-    def put_index_back(self, seen: Path | None = None) -> None:
-        """Puts the saved index back, unless the user has staged anything since the index was copied to `seen`."""
-        if seen and self._index_rows(seen) != self._index_rows(self.index):
-            return
+    def put_index_back(self) -> None:
+        """Puts the saved index back."""
         staged = self.index_copy.read_bytes()
         if files.read_or_empty(self.index) != staged:  # byte by byte, with all that git remembers
             files.replace_file(self.index, staged)
@@ -157,9 +151,9 @@ class Repository(Git):
         if not staged:
             self.index.unlink(missing_ok=True)
 
-    def _index_rows(self, index: Path) -> str:
-        """Returns what is staged in an index, without what git remembers of timestamps."""
-        return Git(self.root, {**self._env, "GIT_INDEX_FILE": str(index)}).output_of("ls-files", "--stage", "-z")
+    def staged_checksum(self) -> int:
+        """Returns a checksum of what is staged, without what git remembers of timestamps."""
+        return binascii.crc32(os.fsencode(self.output_of("ls-files", "--stage", "-z")))
 
     def put_head_back(self, branch: str, commit: str) -> tuple[str, int]:
         """Puts HEAD on that branch, and the branch at that commit; without a branch HEAD itself, with none before it.

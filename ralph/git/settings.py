@@ -79,7 +79,7 @@ class GitConfigWatch:
 
     def compare_files(self, before: Mapping[str, str], now: Mapping[str, str]) -> None:
         """Finds what changed in the files with these texts; keeps both versions unless the change is harmless."""
-        for name in sorted({name for name, _ in before.items() ^ now.items()}):
+        for name in sorted({name for name, text in before.items() ^ now.items() if text}):
             was, is_now = before.get(name, ""), now.get(name, "")
             what, harmless = self._describe_change(name, was, is_now)
             message = f"{name.removeprefix(f'{self._tree}/')} {what}"

@@ -24,7 +24,7 @@ from ralph.run.judge import TurnFindings
 from ralph.settings import sources
 from ralph.store.notes import TreeAtEnd, TreeBefore, UncommittedFiles
 from ralph.strict.shadow import HIDDEN, NEW, Shadow, is_rule_file
-from ralph.strict.tree_notes import INDEX_AT_END, record_tree_now, resume_shadow
+from ralph.strict.tree_notes import record_tree_now, resume_shadow
 from ralph.words import join_names, plural
 
 _MOST_NEW_FILES = 1000
@@ -320,7 +320,8 @@ class Guard:
             kept, count = repository.put_head_back(branch, commit)
             self._run.put_back.update({"commit": count} if count else {})
             self._complain(f"HEAD is put back where it was; what was there is {kept or 'nothing new'}")
-        repository.put_index_back(self._shadow.folder / INDEX_AT_END if end else None)
+        if not end or end.staged == repository.staged_checksum():
+            repository.put_index_back()
         return kept
 
     def _put_files_back(self) -> tuple[set[str], dict[str, list[str]]]:
@@ -340,9 +341,11 @@ class Guard:
 
         Ignore rules are undone first, and alone, since they may hide other changes.
         """
-        undone, ignored, shadow = defaultdict[str, list[str]](list), tuple[str, ...](), self._shadow
-        for _ in range(9):
+        undone, visible, shadow = defaultdict[str, list[str]](list), set[str](), self._shadow
+        for number in range(9):
             changes = shadow.changes()
+            if number == 0:
+                visible = {name for name, how in changes.items() if how != HIDDEN}
             reasons = {name: why for name in sorted(changes.keys() - self._changed_by_user) if (why := why_not(name))}
             rules = [*filter(is_rule_file, reasons)]
             wrong = rules or [*reasons]
@@ -353,11 +356,9 @@ class Guard:
                 wrong = []
             shadow.put_back(wrong, changes, self._state.free_kept_path)
             for name in wrong:
-                was_hidden = changes[name] == HIDDEN or name.startswith(ignored)
-                undone[_HIDDEN if was_hidden else reasons[name]].append(name)
+                undone[reasons[name] if name in visible else _HIDDEN].append(name)
             if self.blocked or not rules:
                 return {name for name, how in changes.items() if how != HIDDEN}.difference(wrong), undone
-            ignored += shadow.ignored
         raise RalphError(f"{join_names(wrong)}: cannot be put back in {self._root}", 1)
 
     def _why_not(self, name: str) -> str:
@@ -376,7 +377,7 @@ class Guard:
     def _run_git_with_hooks(self, argv: Sequence[str], stdin: bytes) -> str:
         """Runs git like a check, so that nothing that a hook starts outlives it. Returns why it failed, or nothing."""
         run = self._run
-        output = run.state.new_record(run.id, run.current.number)
+        output = run.command_runner.new_record()
         names = output.with_suffix(".names")
         names.write_bytes(stdin)
         job = Command(["sh", "-c", 'exec "$@" 2>&1', "sh", *argv], run.env, output, prompt=names)

@@ -57,8 +57,6 @@ class Shadow(Git):
         self._protected_when_begun = dict[str, float]()
         self.snapshot = Snapshot()
         """The state of all files when the iteration began."""
-        self.ignored: tuple[str, ...] = ()
-        """What git ignored at the last look."""
 
     def begin(self, repository: Repository | None) -> None:
         """Takes a snapshot of all files when an iteration begins."""
@@ -121,13 +119,13 @@ class Shadow(Git):
         found = self._compare()
         if self.checksum_now() != self.snapshot.checksum:
             raise RalphError(f"{self.folder}: was changed, and does not know any more how files were", 1)
-        self.ignored = tuple(name for name, how in found.items() if how == HIDDEN)
+        hidden_rules = {name for name, how in found.items() if how == HIDDEN and is_rule_file(name)}
         differ = {name: how for name, how in found.items() if how not in (_SAME, HIDDEN)}
         if any(map(is_rule_file, differ)):  # what nobody has touched since is not new, only no longer ignored
             new = [name for name, how in differ.items() if how == NEW]
             for name in [name for name in new if 0.0 < touched_at(self.root / name) < self.snapshot.at]:
                 del differ[name]
-        differ |= dict.fromkeys({*filter(is_rule_file, self.ignored)}.difference(self.snapshot.hidden_rules), HIDDEN)
+        differ |= dict.fromkeys(hidden_rules.difference(self.snapshot.hidden_rules), HIDDEN)
         same = [name for name, how in found.items() if how == _SAME]
         for name, there in self.existing_files(same).items():
             if _unusual_mode(there) != self.snapshot.modes.get(name):

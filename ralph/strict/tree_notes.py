@@ -15,8 +15,8 @@ from ralph.store.notes import TreeAtEnd, TreeBefore
 from ralph.store.state import State
 from ralph.strict.shadow import Shadow
 
-INDEX_AT_END, _AT_END = "index-of-project-at-end", "index-at-end"
-"""Files beside the shadow's index: the project's index, and all files, at the end."""
+_AT_END = "index-at-end"
+"""A file beside the shadow's index: all files at the end."""
 
 
 def load_tree_notes(state: State) -> tuple[TreeBefore | None, TreeAtEnd | None]:
@@ -61,12 +61,11 @@ def record_tree_now(before: TreeBefore, shadow: Shadow, state: State) -> TreeAtE
     later.snapshot = before.snapshot
     later.update_snapshot(changes)
     repository = Repository(before.repository_paths) if before.repository_paths else None
-    if repository:
-        repository.copy_index(shadow.folder / INDEX_AT_END)
     return TreeAtEnd(
         record=before.record,
         changes=changes,
         head=repository.read_head() if repository else (),
+        staged=repository.staged_checksum() if repository else 0,
         progress=text_of(death.progress_path) if death else "",
         snapshot=later.snapshot,
     )
