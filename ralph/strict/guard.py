@@ -23,8 +23,7 @@ from ralph.run.context import Run
 from ralph.run.judge import TurnFindings
 from ralph.settings import sources
 from ralph.store.notes import TreeAtEnd, TreeBefore, UncommittedFiles
-from ralph.strict.shadow import HIDDEN, NEW, Shadow, is_rule_file
-from ralph.strict.tree_notes import record_tree_now, resume_shadow
+from ralph.strict.shadow import HIDDEN, NEW, Shadow, is_rule_file, record_tree_now, resume_shadow
 from ralph.words import join_names, plural
 
 _MOST_NEW_FILES = 1000
@@ -33,7 +32,6 @@ _HOOKS_S = 900.0
 """Seconds that a commit may take, since some projects' hooks run all their tests."""
 _LOCKED_S, _POLL_S = 60.0, 0.2
 """Seconds to wait for another git that holds the index, and between two checks of that."""
-_MOST_NAMED = 10
 _GOVERNS = "which decides how ralph works"
 _NOT_ALLOWED = "which is not allowed here"
 _HIDDEN = "which new rules hide from git, and is not allowed here"
@@ -329,7 +327,7 @@ class Guard:
         left, undone = self._undo(self._why_not)
         for why, names in undone.items():
             where = f"put back; what was there is in {self._state.folder / 'kept'}"
-            self._run.put_back.update(dict.fromkeys(names[:_MOST_NAMED], 0))
+            self._run.put_back.update(dict.fromkeys(names[:10], 0))
             self._complain(f"{join_names(names)} was changed, {why}: {where}")
         if within := [name for name in left if name.endswith("/")]:
             what = f"{join_names(within)} has a repository of its own: left alone, and not committed"
@@ -407,12 +405,10 @@ def put_progress_back(run: Run, before: bytes, when: str) -> tuple[str, ...]:
     if right == left:
         return ()
     run.file.edit(lambda text: restore_own_sections(before, text).text)
-    kept, message = run.state.keep_copy(name, left), "the task list is in its order; new tasks are under ## Proposed"
-    if what:
-        undone = "; ".join(what)
-        message = f"undone, since the tasks are ralph's {when}: {undone}"
-        run.put_back.update(kinds)
-    run.console.complain(f"{message}; {name} as it was left is {kept}")
+    run.put_back.update(kinds)
+    undone = "; ".join(what) or "their order; new ones are under ## Proposed"
+    kept = run.state.keep_copy(name, left)
+    run.console.complain(f"undone, since the tasks are ralph's {when}: {undone}; {name} as it was left is {kept}")
     return what
 
 

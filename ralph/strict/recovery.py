@@ -20,7 +20,7 @@ from ralph.screen.view import View
 from ralph.store import journal
 from ralph.store.notes import TreeAtEnd, TreeBefore, UncommittedFiles, UnjudgedIteration
 from ralph.strict.guard import Guard, put_progress_back
-from ralph.strict.tree_notes import load_tree_notes
+from ralph.strict.shadow import load_tree_notes
 from ralph.words import timestamp
 
 
