@@ -8,7 +8,6 @@ import contextlib
 import functools
 import json
 import os
-import re
 import shutil
 import stat
 import time
@@ -19,6 +18,7 @@ from ralph import files
 from ralph.agent.turn import Commits
 from ralph.errors import RalphError
 from ralph.git.changes import (
+    IN_NO_OTHER,
     NAMED,
     commits_between,
     error_text,
@@ -231,9 +231,10 @@ class Repository(Git):
 
     def moved_submodules(self) -> set[str]:
         """Returns the submodules in which another commit is checked out than the one that is staged."""
-        paths = re.findall(r"(?m)^\s*path\s*=\s*(.+?)\s*$", text_of(self.root / ".gitmodules"))
-        named = [f":(top,literal){path}" for path in paths]
-        return {*self.list_names("ls-files", "--modified", "-z", "--", *named)} if named else set()
+        if not (self.root / ".gitmodules").is_file():
+            return set()
+        modified = self.list_names("diff-files", "--name-only", "-z", "--diff-filter=M", IN_NO_OTHER)
+        return {name for name in modified if (self.root / name).is_dir()}
 
     def commit_stats(self, commit: str) -> tuple[Commits, list[str]]:
         """Returns the size of a commit, and the files that it changed."""

@@ -84,12 +84,12 @@ def record_death(run: Run, death: UnjudgedIteration) -> None:
 
 def put_list_back(run: Run, death: UnjudgedIteration, end: TreeAtEnd | None) -> None:
     """Under --strict puts the task list back; what the user changed after the supervisor's note stays."""
-    own = death.own_progress_text
-    if run.start.is_strict_build and any(task.mark == "~" for task in tasks.read_tasks(own)):
+    own = death.own_progress_text if run.start.is_strict_build else b""
+    if any(task.mark == "~" for task in tasks.read_tasks(own)):
         left = os.fsencode(end.progress) if end else run.file.text
         if restore_own_sections(own, left).text != left:  # else its content is the user's
             put_progress_back(run, own, "also after ralph was killed")
-    elif run.start.is_strict_build and own:  # it worked on no task, or ralph had put it down
+    elif own:  # it worked on no task, or ralph had put it down
         undo_ticks(run, death.mode, own)
 
 
