@@ -49,7 +49,7 @@ def test_a_file_is_there_for_a_check_where_the_commit_has_it(project: Project, a
         project.does("rm -f one.txt built.log")
         agent.story(tries(writes("one.txt", f"{number}"), writes("built.log", "1")))
         built(project, "--max-iterations", "1", code=0 if number < 2 else 3)
-    assert "`theirs.txt` is there, but in no commit, and not this task's" in listed(project)[-1]
+    assert "`theirs.txt` is so here, but in no commit, and not by this task" in listed(project)[-1]
     agent.story(tries(writes("app.py", "mine, and the agent's\n")))
     wants(project, "- [ ] one: The first\n  - verify: File `app.py` contains `mine`\n")
     built(project)
@@ -65,7 +65,7 @@ def test_the_users_commit_in_an_editor_is_waited_for_and_costs_no_attempt(projec
     project.does(f"echo mine > mine.txt; git add mine.txt; GIT_EDITOR={editor} git commit -aqe -m theirs &")
     eventually(opened.exists)
     agent.let("go")
-    eventually(lambda: "waiting for the git that holds" in run.stdout)
+    eventually(lambda: "waiting for the git that holds" in run.stderr)
     saved.touch()
     assert run.wait().code == 0
     assert subjects(project) == ["one: Did it", "theirs", "plan"]

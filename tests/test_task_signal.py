@@ -56,7 +56,7 @@ def test_the_message_is_made_of_the_agents_words_and_git_reads_ralphs_trailers_a
     assert commit_message("a", "The task's words.", "", "") == "a: The task's words\n\nRalph-Task: a\n"
     said = f"{'x' * 80}\n\nIt is red.\nRalph-Task: other\nSigned-off-by: me\n# not a comment\n{signal('a', 'x')}"
     told = commit_message("a", "", said, "review")
-    body = f"{'x' * 80}\n\nIt is red.\n Ralph-Task: other\n Signed-off-by: me\n # not a comment"
+    body = f"{'x' * 80}\n\nIt is red.\nRalph-Task: other\nSigned-off-by: me\n# not a comment"
     assert told == f"a: {'x' * 71}…\n\n{body}\n\nRalph-Task: a\nRalph-Role: review\n"
     read = ["git", "interpret-trailers", "--parse"]
     done = subprocess.run(read, input=told, capture_output=True, text=True, check=True)

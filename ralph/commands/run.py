@@ -1,10 +1,8 @@
 """Starts a run: finds and checks everything before money is spent."""
 
-import contextlib
 import os
 import re
 import shlex
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -18,12 +16,10 @@ from ralph.run.stop_rules import Reason, Stop, Tally, stop_reason
 from ralph.screen.text import is_attended
 from ralph.settings import options, sources, table
 from ralph.store.state import State
-from ralph.words import without_control_codes
 
 
 def start_run(asked: options.Invocation) -> int:
     """Does what the user asked for, and returns the exit code."""
-    _restore_plan(asked)
     start = find_start(asked)
     state = State(start.name, start.progress_path)
     if asked.dry_run:
@@ -96,20 +92,6 @@ def find_start(asked: options.Invocation) -> PreparedStart:
 def _progress_path(plan: Path, given: Iterable[table.GivenSetting]) -> Path:
     usual = Path(f"{files.plan_name(plan)}_PROGRESS.md")
     return sources.resolve_only(given, "RALPH_PROGRESS_FILE").progress_file or usual
-
-
-def _restore_plan(asked: options.Invocation) -> None:
-    """Puts the plan back if an iteration in which ralph died removed it."""
-    plan = Path(asked.plan)
-    if os.path.lexists(plan) or asked.dry_run:
-        return
-    from ralph.strict.recovery import put_plan_back  # noqa: PLC0415 - 60 ms, after a death alone
-
-    with contextlib.suppress(OSError):  # the current folder may be gone
-        state = State(files.plan_name(plan), _progress_path(plan, sources.collect_settings(plan, asked.given)))
-        if not lock.read_holder(lock.working_tree(Path.cwd())) and put_plan_back(state, plan):
-            message = f"ralph: {plan} was removed in the iteration in which ralph died: put back"
-            print(without_control_codes(message), file=sys.stderr)
 
 
 def why_nothing_to_do(start: PreparedStart, state: State, text: bytes) -> RalphError | None:

@@ -38,10 +38,10 @@ def recover(run: Run, held_lock: Lock) -> None:
 
 def record_tree_after_death(state: State) -> None:
     """Writes the note of the tree once all of a run has ended; does nothing if ralph had judged the iteration."""
-    from ralph.strict import tree_notes  # noqa: PLC0415 - only that process pays, after a death
+    from ralph.strict import shadow  # noqa: PLC0415 - only that process pays, after a death
 
     if state.unjudged_iteration():
-        tree_notes.record_tree_after_death(state)
+        shadow.record_tree_after_death(state)
 
 
 WIRING = Wiring(make_controller, recover, record_tree_after_death)

@@ -8,7 +8,6 @@ import contextlib
 import functools
 import json
 import os
-import re
 import shutil
 import stat
 import time
@@ -19,6 +18,7 @@ from ralph import files
 from ralph.agent.turn import Commits
 from ralph.errors import RalphError
 from ralph.git.changes import (
+    IN_NO_OTHER,
     NAMED,
     commits_between,
     error_text,
@@ -37,7 +37,6 @@ _SIGNING_S = 30.0
 """Seconds for a signature, which may wait for a passphrase with nobody there."""
 _BEGUN = ["MERGE_HEAD", "rebase-merge", "rebase-apply", "CHERRY_PICK_HEAD", "REVERT_HEAD", "sequencer", "BISECT_LOG"]
 """Files in the .git folder that show an unfinished operation."""
-_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
 def shadow_folder(root: Path) -> Path:
@@ -125,39 +124,26 @@ class Repository(Git):
 
     def save_head_and_index(self) -> Place:
         """Returns branch, commit and unfinished operations, and saves a copy of the index."""
-        self.copy_index(self.index_copy)
-        return *self.read_head(), self.unfinished_operations()
-
-    def copy_index(self, path: Path) -> None:
-        """Copies the current index to that path."""
-        files.overwrite_file(path, files.read_or_empty(self.index))
+        files.overwrite_file(self.index_copy, files.read_or_empty(self.index))
         with contextlib.suppress(FileNotFoundError):
-            shutil.copystat(self.index, path)
+            shutil.copystat(self.index, self.index_copy)
+        return *self.read_head(), self.unfinished_operations()
 
     def read_head(self) -> tuple[str, str]:
         """Returns the branch and the commit of HEAD, mostly without running git."""
-        head = text_of(self.git_dir / "HEAD").strip()
-        if _ID.fullmatch(head):
-            return "", head
-        branch = "refs/" + head.partition("ref: refs/")[2]
-        if not (self.common / branch).is_file():  # a packed or unborn branch, another format of refs, or nonsense
+        branch = text_of(self.git_dir / "HEAD").strip().removeprefix("ref: ")
+        if not (self.common / branch).is_file():  # on no branch, a packed or unborn one, another format, or nonsense
             branch = self.output_of("symbolic-ref", "--quiet", "HEAD")
-        return branch, self.read_branch(branch) if branch else ""
+        return branch, self.read_branch(branch or "HEAD")
 
     def read_branch(self, branch: str) -> str:
         """Returns the commit of a branch, mostly without running git; empty if the branch is gone."""
         found = text_of(self.common / branch).strip()
-        return found if _ID.fullmatch(found) else self.output_of("rev-parse", "--verify", "--quiet", branch)
+        is_commit = found.isalnum() and branch != "HEAD"  # that of another worktree may be there
+        return found if is_commit else self.output_of("rev-parse", "--verify", "--quiet", branch)
 
-    def put_index_back(self, seen: Path | None = None) -> None:
-        """Puts the saved index back; what the user staged after the index was copied to `seen` stays."""
-        if seen and (by_user := self._index_rows(seen) ^ self._index_rows(self.index)):
-            before, after = self._index_rows(self.index_copy), self._index_rows(seen)
-            undo = [*(f"0 {row.split()[1]}\t{_name_in(row)}" for row in after - before), *(before - after)]
-            kept = {*map(_name_in, by_user)}
-            rows = nul_terminated(row for row in undo if _name_in(row) not in kept)
-            self.run("update-index", "-z", "--index-info", stdin=rows)
-            return
+    def put_index_back(self) -> None:
+        """Puts the saved index back."""
         staged = self.index_copy.read_bytes()
         if files.read_or_empty(self.index) != staged:  # byte by byte, with all that git remembers
             files.replace_file(self.index, staged)
@@ -165,10 +151,9 @@ class Repository(Git):
         if not staged:
             self.index.unlink(missing_ok=True)
 
-    def _index_rows(self, index: Path) -> set[str]:
-        """Returns what is staged in an index, without what git remembers of timestamps."""
-        git = Git(self.root, {**self._env, "GIT_INDEX_FILE": str(index)})
-        return {*git.list_names("ls-files", "--stage", "-z")} if files.read_or_empty(index) else set()
+    def staged_checksum(self) -> int:
+        """Returns a checksum of what is staged, without what git remembers of timestamps."""
+        return binascii.crc32(os.fsencode(self.output_of("ls-files", "--stage", "-z")))
 
     def put_head_back(self, branch: str, commit: str) -> tuple[str, int]:
         """Puts HEAD on that branch, and the branch at that commit; without a branch HEAD itself, with none before it.
@@ -206,23 +191,24 @@ class Repository(Git):
         return [name for name in _BEGUN if os.path.lexists(self.git_dir / name)]
 
     def commit_files(
-        self, names: Collection[str], message: str, run: Callable[[Sequence[str], bytes], str]
+        self, names: Collection[str], own: Collection[str], message: str, run: Callable[[Sequence[str], bytes], str]
     ) -> tuple[Commits, str, list[str]]:
         """Commits exactly these files as they are now. Returns what was committed, why not, and what was left out.
 
-        Other files that the user has staged stay staged. Ignored, untracked files are left out. `run` runs git with the
-        project's hooks; names come by standard input, since a sandbox may hide ralph's files.
+        So are those of `own` that git tracks. Other files that the user has staged stay staged. Ignored, untracked
+        files are left out. `run` runs git with the project's hooks; names come by standard input, since a sandbox may
+        hide ralph's files.
         """
         before = self.read_head()[1]
         found = self.existing_files(names)
         # folders that replaced files; a commit cannot hold one, unless it is a submodule
         folders = {name for name, at in found.items() if stat.S_ISDIR(at.st_mode)} - self.moved_submodules()
-        there, known = found.keys() - folders, {*names} - folders
+        there = found.keys() - folders
         added = self._call("add", "--intent-to-add", "--ignore-errors", *NAMED, stdin=literal_pathspecs(there))
         if added.code not in (0, 1):
             return Commits(), f"git add fails: {error_text(added)}", []
-        if added.code or len(there) < len(known):  # some are ignored, or gone
-            known &= {*self.list_names("ls-files", "-z")}
+        may_change = {*names, *own}
+        known = (may_change - folders).intersection(self.list_names("ls-files", "-z"))
         left_out = sorted(there - known)
         if not known:  # git would take no name for all of them
             return Commits(), "", left_out
@@ -237,7 +223,7 @@ class Repository(Git):
         if now == before:
             return Commits(), "" if had_nothing else failed, left_out
         made, in_it = self.commit_stats(now)
-        more = [name for name in in_it if name not in names]
+        more = [name for name in in_it if name not in may_change]
         if more or made.base != before:
             why = f"a hook moved HEAD, or put more into the commit than the task changed: {join_names(more)}"
             return Commits(), why, []
@@ -245,9 +231,10 @@ class Repository(Git):
 
     def moved_submodules(self) -> set[str]:
         """Returns the submodules in which another commit is checked out than the one that is staged."""
-        paths = re.findall(r"(?m)^\s*path\s*=\s*(.+?)\s*$", text_of(self.root / ".gitmodules"))
-        named = [f":(top,literal){path}" for path in paths]
-        return {*self.list_names("ls-files", "--modified", "-z", "--", *named)} if named else set()
+        if not (self.root / ".gitmodules").is_file():
+            return set()
+        modified = self.list_names("diff-files", "--name-only", "-z", "--diff-filter=M", IN_NO_OTHER)
+        return {name for name in modified if (self.root / name).is_dir()}
 
     def commit_stats(self, commit: str) -> tuple[Commits, list[str]]:
         """Returns the size of a commit, and the files that it changed."""
@@ -259,17 +246,10 @@ class Repository(Git):
             what = f"{self.git_dir / begun[0]}: something is not finished, and commits would become part of it"
             raise RalphError(what, fix="git status says what it is")
         signs = self.output_of("config", "--type=bool", "commit.gpgSign") == "true"
-        done = self._call("write-tree")
-        if not done.code:
-            tree = os.fsdecode(done.stdout).strip()
-            done = self._call("commit-tree", *["-S"] * signs, "-m", "ralph tries to commit", tree, timeout_s=_SIGNING_S)
+        tree = os.fsdecode(self.run("write-tree")).strip()
+        done = self._call("commit-tree", *["-S"] * signs, "-m", "ralph tries to commit", tree, timeout_s=_SIGNING_S)
         if done.code:
             raise RalphError(f"git cannot commit in {self.root}: {error_text(done)}")
-
-
-def _name_in(row: str) -> str:
-    """The name in a row of `git ls-files --stage`, and in those of `git update-index --index-info`."""
-    return row.partition("	")[2]
 
 
 def jj_commit(names: Iterable[str], message: str) -> str:

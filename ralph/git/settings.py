@@ -43,7 +43,7 @@ class GitConfigWatch:
 
     def __init__(self, top: Path, state: State) -> None:
         self._top, self._tree, self._state = top, working_tree(top), state
-        self._known, self._noted = self._read(), dict[str, str]()
+        self._known = self._read()
         self.serious: list[str] = []
         """In words, the changes that may make git run a program, or work elsewhere."""
         self.harmless: list[str] = []
@@ -58,9 +58,7 @@ class GitConfigWatch:
     def begin(self) -> None:
         """Compares with the current settings from now on; so does the next run, if this one dies."""
         self._known, self.harmless = self._read(), []
-        if self._known != self._noted:
-            self._state.save_note(GitSettings(before=self._known))
-            self._noted = self._known
+        self._state.save_note(GitSettings(before=self._known))
 
     def end(self) -> None:
         """Records the settings once everything has ended: after a death, later changes are the user's."""
@@ -71,20 +69,19 @@ class GitConfigWatch:
     def compare_after_death(self) -> None:
         """Finds what the iteration changed in which ralph died."""
         if noted := self._state.load_note(GitSettings):
-            self._known = noted.before
-            self.compare(noted.at_end)
+            self.compare_files(noted.before, noted.at_end or self._known)
 
-    def compare(self, now: dict[str, str] | None = None) -> None:
+    def compare(self) -> None:
         """Finds what changed since; called after anything ran that an agent may have written."""
-        now = now or self._read()
+        now = self._read()
         self.compare_files(self._known, now)
         self._known = now
 
     def compare_files(self, before: Mapping[str, str], now: Mapping[str, str]) -> None:
         """Finds what changed in the files with these texts; keeps both versions unless the change is harmless."""
-        for name in sorted(before.keys() | now.keys()) if before != now else ():
+        for name in sorted({name for name, text in before.items() ^ now.items() if text}):
             was, is_now = before.get(name, ""), now.get(name, "")
-            what, harmless = self._describe_change(name, was, is_now) if was != is_now else ("", True)
+            what, harmless = self._describe_change(name, was, is_now)
             message = f"{name.removeprefix(f'{self._tree}/')} {what}"
             if not harmless:
                 texts = [text for text in (was, is_now) if text and not text.startswith(_LEADS)]
@@ -155,8 +152,6 @@ def _included_files(path: str, text: str) -> tuple[str, ...]:
 
 def parse_git_settings(text: str) -> set[str]:
     """Parses a git settings file into entries of key, line break and value; an unreadable file is one entry."""
-    if not text:
-        return set()
     env = {**os.environ, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
     asked = ("config", "-z", "--no-includes", "--list", "--file", "-")
     done = run_git(*asked, cwd=Path("/"), env=env, stdin=os.fsencode(text))

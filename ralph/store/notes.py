@@ -92,6 +92,8 @@ class TreeAtEnd(Note):
     """What the iteration had changed, each with what git's status says of it."""
     head: Sequence[str]
     """The branch and the commit."""
+    staged: int
+    """The checksum of what was staged."""
     progress: str
     """The text of the progress file."""
     snapshot: Snapshot

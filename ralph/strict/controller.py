@@ -222,7 +222,9 @@ class StrictController(Controller):
         """Ticks the task, then commits it, so that the commit has the tick. Returns why it could not, or nothing."""
         task, before = self._task, self._file.text
         self._edit_list(edits.with_task_done, *(one.id for one in task.chain), note="note" if note else "", why=note)
-        self._guard.write_statuses_to_plan()
+        if self._run.start.asked.in_place:
+            self._run.write_statuses_to_plan()
+            self._guard.remember_tree()  # with that plan, which is the one to put back from now on
         message = commit_message(task.id, task.text, iteration.turn.final_words, self._role)
         failed = self._guard.commit_task(task.id, message)
         self._guard.undo_changes_by_checks("while a task is committed")

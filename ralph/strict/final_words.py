@@ -64,8 +64,9 @@ def read_final_words(message: str, call: Mapping[str, Any], *, token: str, task_
         claimed.append((kind, {"session": token, "id": named}, named if kind == "done" else str(given.get("reason"))))
     claims = {_claim(*one, token, task_id) for one in claimed}
     if len(claims) > 1:
-        what = "it sent signals that differ, such as <task-done> and <task-blocked>; only one of them can be true"
-        return Finding(failed=what)
+        return Finding(
+            failed="it sent signals that differ, such as <task-done> and <task-blocked>; only one of them can be true"
+        )
     return claims.pop() if claims else Finding(failed=_SILENT)
 
 
@@ -84,8 +85,7 @@ def _lines_outside_fences(message: str) -> list[str]:
 def _claim(kind: str, about: Mapping[str, str], content: str, token: str, task_id: str) -> Finding:
     """Returns what one signal, or one call of a tool, claims."""
     if about.get("session") != token:
-        what = "the signal bears the session of another run; the one that counts is in the prompt"
-        return Finding(failed=what)
+        return Finding(failed="the signal bears the session of another run; the one that counts is in the prompt")
     content = " ".join(content.replace(token, "SESSION").split())  # it goes into files that other agents can read
     for named in (about.get("id", task_id), content if kind == "done" else task_id):
         if named != task_id:
@@ -99,13 +99,11 @@ def _claim(kind: str, about: Mapping[str, str], content: str, token: str, task_i
 def commit_message(task_id: str, text: str, message: str, role: str) -> str:
     """The commit message: the agent's words, or without any the task's text; the id is in front of the first line.
 
-    A first line that is too long is shortened, and repeated in full below. A line of the body that git would take for a
-    comment or a trailer is indented.
+    A first line that is too long is shortened, and repeated in full below.
     """
     words = without_signals(message) or text
     first, _, rest = words.partition("\n")
     body = (rest if len(first) <= _WIDTH else words).strip()[:1000]
-    body = re.sub(r"^(?=#|[\w-]+:)", " ", body, flags=re.MULTILINE)
     trailers = f"Ralph-Task: {task_id}" + (f"\nRalph-Role: {role}" if role else "")
     subject = shorten(first, _WIDTH).rstrip(".")
     return "\n\n".join(filter(None, [f"{task_id}: {subject}", body, trailers])) + "\n"

@@ -8,7 +8,6 @@ import shutil
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
-from functools import cached_property
 from pathlib import Path
 
 from ralph import files
@@ -24,8 +23,7 @@ from ralph.run.context import Run
 from ralph.run.judge import TurnFindings
 from ralph.settings import sources
 from ralph.store.notes import TreeAtEnd, TreeBefore, UncommittedFiles
-from ralph.strict.shadow import HIDDEN, NEW, Shadow, is_rule_file
-from ralph.strict.tree_notes import INDEX_AT_END, record_tree_now, resume_shadow
+from ralph.strict.shadow import HIDDEN, NEW, Shadow, is_rule_file, record_tree_now, resume_shadow
 from ralph.words import join_names, plural
 
 _MOST_NEW_FILES = 1000
@@ -34,7 +32,6 @@ _HOOKS_S = 900.0
 """Seconds that a commit may take, since some projects' hooks run all their tests."""
 _LOCKED_S, _POLL_S = 60.0, 0.2
 """Seconds to wait for another git that holds the index, and between two checks of that."""
-_MOST_NAMED = 10
 _GOVERNS = "which decides how ralph works"
 _NOT_ALLOWED = "which is not allowed here"
 _HIDDEN = "which new rules hide from git, and is not allowed here"
@@ -56,8 +53,8 @@ class Guard:
     """What the user changed after the end of an iteration in which ralph died; it stays."""
     _changed_earlier: Collection[str] = ()
     """What earlier attempts at the task changed; discarding an attempt keeps that."""
-    _moved_before: Collection[str] | None = None
-    """The submodules that were not at the staged commit when the iteration began; None if nobody looked."""
+    _moved_before: Collection[str] = ()
+    """The submodules that were not at the staged commit when the iteration began."""
     blocked = ""
     """Why the run has to end without another change here; empty if it need not, as far as is known."""
     committed = Commits()
@@ -129,10 +126,10 @@ class Guard:
         """Puts all files back as they were before the iteration, and keeps a copy of how they are now."""
         if self.blocked:
             return
-        changes = self._shadow.changes(thorough=True)
+        changes = self._shadow.changes()
         if self._repository and (names := [name for name in changes if not name.endswith("/")]):
             self._repository.keep_files(names)
-        _, undone = self._undo(lambda _: "thrown away", thorough=True)
+        _, undone = self._undo(lambda _: "thrown away")
         if count := sum(map(len, undone.values())):
             self._complain(f"restored {plural(count, 'file')}; what went is in {self._state.folder}/kept")
         if not self.blocked:
@@ -140,15 +137,13 @@ class Guard:
 
     def wait_for_index(self) -> str:
         """Waits while another git holds the index, such as a `git commit` in an editor. Returns why in vain."""
-        run, lock = self._run, self._repository and self._repository.index_lock
-        if not lock or not lock.exists():
-            return ""
-        run.screen.say(f"ralph: waiting for the git that holds {lock}")
-        run.console.set_activity("waiting for another git", _LOCKED_S)
-        deadline = time.monotonic() + _LOCKED_S
-        while lock.exists() and time.monotonic() < deadline and not signals.interrupted():
+        lock, deadline = self._repository and self._repository.index_lock, time.monotonic() + _LOCKED_S
+        while lock and lock.exists():
+            if time.monotonic() > deadline or signals.interrupted():
+                return f"{lock}: another git still holds the index"
+            self._complain(f"waiting for the git that holds {lock}", once="index")
             signals.wait(_POLL_S)
-        return f"{lock}: another git still holds the index" if lock.exists() else ""
+        return ""
 
     @_disk_errors_end_the_run
     def commit_task(self, task: str, message: str) -> str:
@@ -158,13 +153,15 @@ class Guard:
         """
         # another plan's progress file belongs to no task
         changed = {name for name in touched_files(self._state, task) if not name.endswith("_PROGRESS.md")}
-        names, failed = changed.union(self._own_tracked_files), ""
-        if names and self._run.settings.auto_commit:
-            if self._has_jj:
-                failed = jj_commit(names, message)
+        own, failed = [*self._shadow.own], ""
+        if self._run.start.asked.in_place:
+            own.append(os.path.relpath(self._plan, self._root))
+        if self._run.settings.auto_commit:
+            if self._has_jj and changed:
+                failed = jj_commit(changed, message)
                 self.committed = Commits(count=int(not failed))
-            elif self._repository:
-                done = self._repository.commit_files(names, message, self._run_git_with_hooks)
+            elif self._repository and not self._has_jj:
+                done = self._repository.commit_files(changed, own, message, self._run_git_with_hooks)
                 self.committed, failed, left_out = done
                 if left_out and not failed:
                     self._complain(f"{join_names(left_out)} changed, and no commit has that: git ignores it")
@@ -175,26 +172,6 @@ class Guard:
             self._before.head = self._repository.save_head_and_index()
         self._note_uncommitted(task, ())
         return ""
-
-    def write_statuses_to_plan(self) -> None:
-        """Writes the statuses into a list of requirements, and makes that the version to put back."""
-        before, shadow = self._before, self._shadow
-        if self._run.start.asked.in_place:
-            self._run.write_statuses_to_plan()
-            if self._plan.is_relative_to(self._root):
-                shadow.update_snapshot([os.path.relpath(self._plan, self._root)])
-            before.compared, before.snapshot = self._snapshot_outside(), shadow.snapshot
-            self._state.save_note(before)
-
-    @cached_property
-    def _own_tracked_files(self) -> set[str]:
-        """The files that are ralph's own and in HEAD, and so go into each commit."""
-        own = {
-            *self._shadow.own,
-            *([os.path.relpath(self._plan, self._root)] if self._run.start.asked.in_place else []),
-        }
-        asked = ("ls-tree", "-r", "-z", "--name-only", "--full-tree", "HEAD")
-        return own.intersection(self._repository.output_of(*asked).split("\0") if self._repository else ())
 
     def lacked_by_commit(self, task: str, path: Path, holds: bytes) -> str:
         """Returns why a commit of this task would lack what a check found at `path`; empty if it would not.
@@ -207,11 +184,10 @@ class Guard:
         if any(one == name or one.startswith(f"{name}/") for one in touched_files(self._state, task)):
             return ""
         asked = ("cat-file", "--filters") if holds else ("rev-parse", "--verify", "--quiet")
-        if found := repository.output_of(*asked, f"HEAD:{name}"):
-            in_it = os.fsdecode(holds) in found
-            return "" if in_it else "does so only in changes that are not this task's: commit those"
-        is_ignored = repository.output_of("check-ignore", "--", name)
-        return "" if is_ignored else "is there, but in no commit, and not this task's: commit it"
+        found = repository.output_of(*asked, f"HEAD:{name}")
+        if (found and os.fsdecode(holds) in found) or repository.output_of("check-ignore", "--", name):
+            return ""
+        return "is so here, but in no commit, and not by this task: commit it"
 
     @_disk_errors_end_the_run
     def undo_after_death(self, end: TreeAtEnd | None) -> Sequence[str]:
@@ -251,7 +227,7 @@ class Guard:
         run, shadow, repository = self._run, self._shadow, self._repository
         self.blocked = ""
         shadow.begin(repository)
-        self._moved_before = repository.moved_submodules() if repository else None
+        self._moved_before = repository.moved_submodules() if repository else ()
         self._before = TreeBefore(
             record=run.current.transcript.name,
             task=run.current.task,
@@ -288,8 +264,8 @@ class Guard:
         changed, undone = self._put_files_back()
         both = {name for name in end.changes if os.path.lexists(self._root / name)} if end else set()
         changed -= {*self._changed_by_user} - both
-        if repository and self._moved_before is not None and not self.blocked:
-            changed |= repository.moved_submodules() ^ {*self._moved_before}
+        if repository and not self.blocked:
+            changed |= repository.moved_submodules().symmetric_difference(self._moved_before)
         findings.tampered += tuple(f"{name} was changed" for name in undone[_GOVERNS])
         findings.outside = tuple(undone[_NOT_ALLOWED])
         if before.is_strict:
@@ -312,7 +288,7 @@ class Guard:
             is_forbidden |= any(self._why_not(name.lstrip("\n")) for name in names if name.strip("\n"))
         if is_forbidden and (ref := self._put_head_back(end)):
             message = repository.output_of("log", "-1", "--format=%B", ref)
-            _, failed, _ = repository.commit_files(changed, message, self._run_git_with_hooks)
+            _, failed, _ = repository.commit_files(changed, (), message, self._run_git_with_hooks)
             if failed:
                 self._complain(f"what may stay of the agent's commits stays uncommitted: {failed}")
 
@@ -342,29 +318,32 @@ class Guard:
             kept, count = repository.put_head_back(branch, commit)
             self._run.put_back.update({"commit": count} if count else {})
             self._complain(f"HEAD is put back where it was; what was there is {kept or 'nothing new'}")
-        repository.put_index_back(self._shadow.folder / INDEX_AT_END if end else None)
+        if not end or end.staged == repository.staged_checksum():
+            repository.put_index_back()
         return kept
 
     def _put_files_back(self) -> tuple[set[str], dict[str, list[str]]]:
         """Puts back what may not change. Returns the files that remain changed, and by reason what was put back."""
-        left, undone = self._undo(self._why_not, thorough=bool(self._before.only))
+        left, undone = self._undo(self._why_not)
         for why, names in undone.items():
             where = f"put back; what was there is in {self._state.folder / 'kept'}"
-            self._run.put_back.update(dict.fromkeys(names[:_MOST_NAMED], 0))
+            self._run.put_back.update(dict.fromkeys(names[:10], 0))
             self._complain(f"{join_names(names)} was changed, {why}: {where}")
         if within := [name for name in left if name.endswith("/")]:
             what = f"{join_names(within)} has a repository of its own: left alone, and not committed"
             self._complain(what, once=within[0])
         return left.difference(within), undone
 
-    def _undo(self, why_not: Callable[[str], str], *, thorough: bool) -> tuple[set[str], dict[str, list[str]]]:
+    def _undo(self, why_not: Callable[[str], str]) -> tuple[set[str], dict[str, list[str]]]:
         """Undoes each change that has a reason to be, except the user's. Returns the others, and by reason the undone.
 
         Ignore rules are undone first, and alone, since they may hide other changes.
         """
-        undone, ignored, shadow = defaultdict[str, list[str]](list), tuple[str, ...](), self._shadow
-        for _ in range(9):
-            changes = shadow.changes(thorough=thorough)
+        undone, visible, shadow = defaultdict[str, list[str]](list), set[str](), self._shadow
+        for number in range(9):
+            changes = shadow.changes()
+            if number == 0:
+                visible = {name for name, how in changes.items() if how != HIDDEN}
             reasons = {name: why for name in sorted(changes.keys() - self._changed_by_user) if (why := why_not(name))}
             rules = [*filter(is_rule_file, reasons)]
             wrong = rules or [*reasons]
@@ -375,11 +354,9 @@ class Guard:
                 wrong = []
             shadow.put_back(wrong, changes, self._state.free_kept_path)
             for name in wrong:
-                was_hidden = changes[name] == HIDDEN or name.startswith(ignored)
-                undone[_HIDDEN if was_hidden else reasons[name]].append(name)
+                undone[reasons[name] if name in visible else _HIDDEN].append(name)
             if self.blocked or not rules:
                 return {name for name, how in changes.items() if how != HIDDEN}.difference(wrong), undone
-            ignored += shadow.ignored
         raise RalphError(f"{join_names(wrong)}: cannot be put back in {self._root}", 1)
 
     def _why_not(self, name: str) -> str:
@@ -398,7 +375,7 @@ class Guard:
     def _run_git_with_hooks(self, argv: Sequence[str], stdin: bytes) -> str:
         """Runs git like a check, so that nothing that a hook starts outlives it. Returns why it failed, or nothing."""
         run = self._run
-        output = run.state.new_record(run.id, run.current.number)
+        output = run.command_runner.new_record()
         names = output.with_suffix(".names")
         names.write_bytes(stdin)
         job = Command(["sh", "-c", 'exec "$@" 2>&1', "sh", *argv], run.env, output, prompt=names)
@@ -428,12 +405,10 @@ def put_progress_back(run: Run, before: bytes, when: str) -> tuple[str, ...]:
     if right == left:
         return ()
     run.file.edit(lambda text: restore_own_sections(before, text).text)
-    kept, message = run.state.keep_copy(name, left), "the task list is in its order; new tasks are under ## Proposed"
-    if what:
-        undone = "; ".join(what)
-        message = f"undone, since the tasks are ralph's {when}: {undone}"
-        run.put_back.update(kinds)
-    run.console.complain(f"{message}; {name} as it was left is {kept}")
+    run.put_back.update(kinds)
+    undone = "; ".join(what) or "their order; new ones are under ## Proposed"
+    kept = run.state.keep_copy(name, left)
+    run.console.complain(f"undone, since the tasks are ralph's {when}: {undone}; {name} as it was left is {kept}")
     return what
 
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-from pathlib import Path
 
 from ralph import files
 from ralph.errors import RalphError
@@ -20,16 +19,15 @@ from ralph.run.judge import why_not_done
 from ralph.screen.view import View
 from ralph.store import journal
 from ralph.store.notes import TreeAtEnd, TreeBefore, UncommittedFiles, UnjudgedIteration
-from ralph.store.state import State
 from ralph.strict.guard import Guard, put_progress_back
-from ralph.strict.tree_notes import load_tree_notes, resume_shadow
+from ralph.strict.shadow import load_tree_notes
 from ralph.words import timestamp
 
 
 def recover(run: Run, held_lock: Lock) -> None:
     """Recovers from the death of an earlier run, in this order.
 
-    `start_run` has put a missing plan back before that (`put_plan_back`), since there is no run without one. Raises
+    The supervisor has put a missing plan back (`record_tree_after_death`), since there is no run without one. Raises
     RalphError if the user has to decide, or if what decides how ralph works was changed.
     """
     end_leftover_processes(run, held_lock)  # so that nothing changes files any more
@@ -86,12 +84,12 @@ def record_death(run: Run, death: UnjudgedIteration) -> None:
 
 def put_list_back(run: Run, death: UnjudgedIteration, end: TreeAtEnd | None) -> None:
     """Under --strict puts the task list back; what the user changed after the supervisor's note stays."""
-    own = death.own_progress_text
-    if run.start.is_strict_build and any(task.mark == "~" for task in tasks.read_tasks(own)):
+    own = death.own_progress_text if run.start.is_strict_build else b""
+    if any(task.mark == "~" for task in tasks.read_tasks(own)):
         left = os.fsencode(end.progress) if end else run.file.text
         if restore_own_sections(own, left).text != left:  # else its content is the user's
             put_progress_back(run, own, "also after ralph was killed")
-    elif run.start.is_strict_build and own:  # it worked on no task, or ralph had put it down
+    elif own:  # it worked on no task, or ralph had put it down
         undo_ticks(run, death.mode, own)
 
 
@@ -103,19 +101,6 @@ def refuse_unchecked_done(run: Run) -> None:
             run.file.edit(progress.without_lines, "Verified")
         else:
             refuse_done(run, [open_ones or "ralph was ended before it could check it"])
-
-
-def put_plan_back(state: State, plan: Path) -> bool:
-    """Puts the plan back if the iteration in which ralph died removed it. Returns whether it did."""
-    before, end = load_tree_notes(state)
-    shadow = resume_shadow(before) if before and before.is_strict else None
-    if not before or not shadow:
-        return False
-    name = os.path.relpath(os.path.realpath(plan.parent) + f"/{plan.name}", before.root)
-    changes = shadow.changes()
-    if is_removed := name in changes and (not end or name in end.changes):
-        shadow.put_back([name], changes, state.free_kept_path)
-    return is_removed
 
 
 def put_files_back(run: Run, death: UnjudgedIteration, before: TreeBefore, end: TreeAtEnd | None) -> None:

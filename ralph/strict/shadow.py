@@ -6,6 +6,10 @@ folder without git is guarded just as well. Files are stored and restored byte b
 and repositories within the tree. Each run makes the shadow again.
 
 Changed files are moved aside, never removed, and git writes the old version: it follows no links.
+
+For the run after a death there are two notes: of the state when the iteration began, and when its last process had
+ended. The supervisor outlives ralph, ends the agent, and writes the second one. What changed between the two is the
+iteration's; what changed after the second is the user's. No clock is involved.
 """
 
 import contextlib
@@ -19,8 +23,9 @@ from pathlib import Path
 from ralph import files
 from ralph.errors import RalphError
 from ralph.git.changes import nul_terminated, touched_at
-from ralph.git.repository import Git, Repository, shadow_folder
-from ralph.store.notes import Snapshot
+from ralph.git.repository import Git, Repository, shadow_folder, text_of
+from ralph.store.notes import Snapshot, TreeAtEnd, TreeBefore
+from ralph.store.state import State
 
 _SETTINGS = {
     "HEAD": b"ref: refs/heads/none\n",
@@ -34,6 +39,8 @@ _USUAL = (0o644, 0o664, 0o755, 0o775)
 """File modes that git's two modes cover."""
 _TICK_S = 0.02
 """Timestamps of files are up to 10 ms behind."""
+_AT_END = "index-at-end"
+"""The index with all files as they were at the end."""
 
 
 class Shadow(Git):
@@ -57,8 +64,6 @@ class Shadow(Git):
         self._protected_when_begun = dict[str, float]()
         self.snapshot = Snapshot()
         """The state of all files when the iteration began."""
-        self.ignored: tuple[str, ...] = ()
-        """What git ignored at the last look."""
 
     def begin(self, repository: Repository | None) -> None:
         """Takes a snapshot of all files when an iteration begins."""
@@ -114,31 +119,28 @@ class Shadow(Git):
             shutil.copytree(repository.common / "objects", self.folder / "objects", copy_function=os.link)
         return repository.list_names("ls-files", "-z")
 
-    def changes(self, *, thorough: bool = False) -> dict[str, str]:
+    def changes(self) -> dict[str, str]:
         """Returns what differs from the snapshot, and how, as git's status says it; nothing if the tree itself moved.
 
-        A new repository within the tree is the name of its folder, with a slash. If `thorough`, changed modes count as
-        well, and new ignore rules that hide themselves.
+        A new repository within the tree is the name of its folder, with a slash. Changed modes count as well, and new
+        ignore rules that hide themselves.
         """
         if os.path.realpath(self.root) != str(self.root):
             return {}
         found = self._compare()
         if self.checksum_now() != self.snapshot.checksum:
             raise RalphError(f"{self.folder}: was changed, and does not know any more how files were", 1)
-        self.ignored = tuple(name for name, how in found.items() if how == HIDDEN)
+        hidden_rules = {name for name, how in found.items() if how == HIDDEN and is_rule_file(name)}
         differ = {name: how for name, how in found.items() if how not in (_SAME, HIDDEN)}
         if any(map(is_rule_file, differ)):  # what nobody has touched since is not new, only no longer ignored
             new = [name for name, how in differ.items() if how == NEW]
             for name in [name for name in new if 0.0 < touched_at(self.root / name) < self.snapshot.at]:
                 del differ[name]
-        if thorough:
-            differ |= dict.fromkeys(
-                {*filter(is_rule_file, self.ignored)}.difference(self.snapshot.hidden_rules), HIDDEN
-            )
-            same = [name for name, how in found.items() if how == _SAME]
-            for name, there in self.existing_files(same).items():
-                if _unusual_mode(there) != self.snapshot.modes.get(name):
-                    differ[name] = "AM"
+        differ |= dict.fromkeys(hidden_rules.difference(self.snapshot.hidden_rules), HIDDEN)
+        same = [name for name, how in found.items() if how == _SAME]
+        for name, there in self.existing_files(same).items():
+            if _unusual_mode(there) != self.snapshot.modes.get(name):
+                differ[name] = "AM"
         missed = [name for name in self._protected_files() if found.get(name, HIDDEN) == HIDDEN]
         return differ | dict.fromkeys(missed, NEW)
 
@@ -168,13 +170,10 @@ class Shadow(Git):
         return {line[3:]: line[:2] for line in self.list_names(*_STATUS.split(), *excluded)}
 
     def _prepare(self) -> None:
-        """Makes the folder, and writes ralph's settings into it, whatever was there.
-
-        Raises RalphError if a link in it would have ralph write elsewhere.
-        """
+        """Makes the folder a real one, and writes ralph's settings into it, whatever was there or wherever it led."""
         for place in (self.folder.parent, self.folder, *self.folder.glob("*")):
             if place.is_symlink():
-                raise RalphError(f"{place}: is a link, and ralph made none there", 1, fix=f"remove {place}")
+                place.unlink()
         for name in ("objects", "refs", "info"):
             (self.folder / name).mkdir(parents=True, exist_ok=True, mode=0o700)
         for name, text in {**_SETTINGS, "info/exclude": self._rules}.items():
@@ -205,3 +204,55 @@ def _unusual_mode(there: os.stat_result) -> int | None:
     """The mode of a file, if git's two modes do not cover it."""
     mode = stat.S_IMODE(there.st_mode)
     return mode if stat.S_ISREG(there.st_mode) and mode not in _USUAL else None
+
+
+def load_tree_notes(state: State) -> tuple[TreeBefore | None, TreeAtEnd | None]:
+    """Loads both notes of the iteration in which ralph died.
+
+    The first is None if it was unguarded, or the note incomplete; the second if the supervisor was killed as well.
+    """
+    death, before, end = state.unjudged_iteration(), state.load_note(TreeBefore), state.load_note(TreeAtEnd)
+    if not death or not before or death.transcript.name != before.record:
+        return None, None
+    return before, end if end and end.record == before.record else None
+
+
+def resume_shadow(before: TreeBefore, end: TreeAtEnd | None = None) -> Shadow | None:
+    """Returns the shadow with the files as they were, or as they were at the end; None if it is no longer intact."""
+    shadow = Shadow(Path(before.root), before.own, before.protected, _AT_END if end else "index")
+    shadow.snapshot = Snapshot(*(end or before).snapshot)  # a list in a note that was loaded
+    return shadow if shadow.checksum_now() == shadow.snapshot.checksum != "" else None
+
+
+def record_tree_after_death(state: State) -> None:
+    """Writes the note, with one rename, once the last process of a dead run has ended; puts back a plan that is gone.
+
+    Only once: a run that dies while it recovers from an earlier death has changed nothing to judge. A full disk, or
+    copies that an agent removed, leave it out; then the next run says that nobody knows.
+    """
+    before, end = load_tree_notes(state)
+    with contextlib.suppress(OSError, RalphError):
+        if before and not end and (shadow := resume_shadow(before)):
+            changes = shadow.changes()
+            gone = [name for name in changes.keys() & before.protected if not os.path.lexists(shadow.root / name)]
+            shadow.put_back(gone, changes, state.free_kept_path)
+            state.save_note(record_tree_now(before, shadow, state))
+
+
+def record_tree_now(before: TreeBefore, shadow: Shadow, state: State) -> TreeAtEnd:
+    """Returns the current state, as the note of the end of an iteration."""
+    death = state.unjudged_iteration()
+    changes = shadow.changes()
+    shutil.copyfile(shadow.folder / "index", shadow.folder / _AT_END)
+    later = Shadow(shadow.root, before.own, before.protected, _AT_END)
+    later.snapshot = shadow.snapshot
+    later.update_snapshot(changes)
+    repository = Repository(before.repository_paths) if before.repository_paths else None
+    return TreeAtEnd(
+        record=before.record,
+        changes=changes,
+        head=repository.read_head() if repository else (),
+        staged=repository.staged_checksum() if repository else 0,
+        progress=text_of(death.progress_path) if death else "",
+        snapshot=later.snapshot,
+    )
