@@ -127,10 +127,10 @@ def why_nothing_to_do(start: PreparedStart, state: State, text: bytes) -> RalphE
         stop = start.why_stuck(text)
     if not stop:
         return None
-    what = "goes no further" if stop.reason is Reason.LIMIT else f"is {stop.reason.label}"
     fixes = {Reason.LIMIT: "raise it to continue", Reason.DONE: f"delete RALPH_DONE in {path} to continue"}
     fix = fixes.get(stop.reason) or stop.next_step_hint(str(path)) or f"edit {path}"
-    return RalphError(f"{start.name} {what}: {stop.why}".removesuffix(": "), stop.reason.code, fix=fix, for_people=True)
+    what = f"{start.name}: {stop.reason.label}: {stop.why}".removesuffix(": ")
+    return RalphError(what, stop.reason.code, fix=fix, for_people=True)
 
 
 def check_plan_matches(plan: Path, progress_path: Path, now: progress.Progress) -> None:
