@@ -62,11 +62,7 @@ def _fake_work_on_task(file: Path) -> str:
         task = now.open[0]
         work = _attempt_task(task.whole, f"{now.ticked + 1}")
         if sys.argv[1] == "commit":
-            commit = f"git add {shlex.join(work.files)} && git commit -qm {shlex.quote(work.message)}"
-            try:
-                _run_command(commit)
-            except RalphError:
-                _run_command(commit)  # a hook that fixes what it finds fails only the first time
+            _run_command(f"git add {shlex.join(work.files)} && git commit -qm {shlex.quote(work.message)}")
         mark = text.index(b"[", task.line.start) + 1
         text = progress.replace_ranges(text, [(mark, mark + 1, b"x")])
         now = progress.parse(text)
