@@ -43,7 +43,7 @@ def show_dry_run(start: PreparedStart, state: State) -> None:
     argv = agent.command_line(start.settings, "…", file="…", mcp=start.tools_server)
     text = start.load_prompt().render({**values, "CAN_RUN": agent.can_run(start.settings)})
     print(shlex.join(argv), end="\n\n")
-    print(text.encode(errors="surrogateescape").decode(errors="replace"), end="")
+    print(text, end="")
 
 
 def _prompt_values(state: State, task_id: str = "") -> dict[str, Value]:
@@ -97,9 +97,7 @@ def _acquire_lock(start: PreparedStart, file: ProgressFile) -> lock.Lock:
         is_ours = holder and holder.progress == os.path.realpath(start.progress_path)
         if not is_ours or not _says_yes(f"{error.what}: stop it after its iteration?"):
             raise
-    is_theirs = file.read().stop
-    if not is_theirs:
-        file.edit(progress.with_status_line, "RALPH_STOP")
+    file.edit(progress.with_status_line, "RALPH_STOP")
     try:
         print("ralph: it ends after this iteration; Ctrl+C waits no longer")
         while signals.interrupted() is None:
@@ -107,8 +105,7 @@ def _acquire_lock(start: PreparedStart, file: ProgressFile) -> lock.Lock:
                 return lock.acquire_lock(tree)
             signals.wait(0.5)
     finally:
-        if not is_theirs:
-            file.edit(progress.without_lines, "RALPH_STOP")
+        file.edit(progress.without_lines, "RALPH_STOP")
     raise KeyboardInterrupt
 
 
@@ -121,11 +118,10 @@ def _converse(start: PreparedStart, state: State, file: ProgressFile) -> str:
     env = {name: value for name, value in os.environ.items() if not name.startswith("RALPH_")}
     plan, before = files.read_or_empty(start.plan), file.read()
     prompt = start.load_prompt().render(_prompt_values(state))
-    code = programs.run_in_front(agent.command_line(start.settings, prompt), env=env)
+    programs.run_in_front(agent.command_line(start.settings, prompt), env=env)
     state.remove_note(AnnouncedConversation)
-    ended = f"the agent exited with {code} · " if code else ""
     changed = "is as it was" if files.read_or_empty(start.plan) == plan else "changed"
-    return f"{ended}{start.plan.name} {changed} · {before.task_counts} before, {file.read().task_counts} now"
+    return f"{start.plan.name} {changed} · {before.task_counts} before, {file.read().task_counts} now"
 
 
 def _says_yes(question: str) -> bool:
