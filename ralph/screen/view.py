@@ -17,7 +17,7 @@ _PIPED_COLUMNS = 160
 _HANDOVER_WORDS = 140
 """The most words that an agent's handover to the next one may have."""
 _MARGIN, _INDENT = "  ", "    "
-_MAIN_ARGUMENTS = ("command", "file_path", "notebook_path", "pattern", "description", "query", "url", "path", "skill")
+_MAIN_ARGUMENTS = ("command", "file_path", "pattern", "description", "query", "url", "path")
 """The tool arguments that say most; the first one present is shown."""
 _SIGNS = {"prompt": "»", "thinking": "✻", "tool_use": "▸", "tool_result": "⎿"}
 """What is shown in full only, and the sign before it."""
