@@ -1,6 +1,5 @@
 """Starts a run: finds and checks everything before money is spent."""
 
-import contextlib
 import os
 import re
 import shlex
@@ -105,11 +104,10 @@ def _restore_plan(asked: options.Invocation) -> None:
         return
     from ralph.strict.recovery import put_plan_back  # noqa: PLC0415 - 60 ms, after a death alone
 
-    with contextlib.suppress(OSError):  # the current folder may be gone
-        state = State(files.plan_name(plan), _progress_path(plan, sources.collect_settings(plan, asked.given)))
-        if not lock.read_holder(lock.working_tree(Path.cwd())) and put_plan_back(state, plan):
-            message = f"ralph: {plan} was removed in the iteration in which ralph died: put back"
-            print(without_control_codes(message), file=sys.stderr)
+    state = State(files.plan_name(plan), _progress_path(plan, sources.collect_settings(plan, asked.given)))
+    if not lock.read_holder(lock.working_tree(Path.cwd())) and put_plan_back(state, plan):
+        message = f"ralph: {plan} was removed in the iteration in which ralph died: put back"
+        print(without_control_codes(message), file=sys.stderr)
 
 
 def why_nothing_to_do(start: PreparedStart, state: State, text: bytes) -> RalphError | None:

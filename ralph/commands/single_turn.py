@@ -82,8 +82,7 @@ def _call(start: PreparedStart, state: State) -> None:
         values = sources.channel_values()
         notice = channels.Notice("blocked", "Ralph Blocked", f"Plan: {start.name}\n{wanted.message}")
         for channel in channels.configured_channels(values):
-            if failure := channels.deliver_notice(channel, notice, values):
-                print(without_control_codes(f"ralph: {channel.name}: not sent: {failure}"), file=sys.stderr)
+            channels.deliver_notice(channel, notice, values)
     raise wanted
 
 
