@@ -4,7 +4,10 @@ import contextlib
 import os
 import shlex
 import sys
+import time
 from pathlib import Path
+
+import click
 
 from ralph import files
 from ralph.agent import command
@@ -59,13 +62,13 @@ def talk(start: PreparedStart, state: State) -> options.Invocation | None:
         raise RalphError(f"{start.mode} is a conversation, which cannot be rehearsed", fix="name another mode")
     if not (os.isatty(0) and os.isatty(1)):
         _call(start, state)
-    signals.install_handlers()
     held_lock = _acquire_lock(start, file)
+    signals.install_handlers()  # from here on they are passed on to the agent
     changed = _converse(start, state, file)
     os.close(held_lock.fd)
     print(without_control_codes(f"ralph: {changed} · what this cost is not known here"))
     mode = start.settings.next_mode or "build"
-    if not _says_yes(f"continue with {mode}?"):
+    if not click.confirm(f"ralph: continue with {mode}?"):
         return None
     if start.file_mode == start.mode:
         file.edit(progress.with_mode, mode)
@@ -94,18 +97,18 @@ def _acquire_lock(start: PreparedStart, file: ProgressFile) -> lock.Lock:
     except RalphError as error:
         holder = lock.read_holder(tree)
         is_ours = holder and holder.progress == os.path.realpath(start.progress_path)
-        if not is_ours or not _says_yes(f"{error.what}: stop it after its iteration?"):
+        question = without_control_codes(f"ralph: {error.what}: stop it after its iteration?")
+        if not is_ours or not click.confirm(question):
             raise
     file.edit(progress.with_status_line, "RALPH_STOP")
     try:
         print("ralph: it ends after this iteration; Ctrl+C waits no longer")
-        while signals.interrupted() is None:
+        while True:
             with contextlib.suppress(RalphError):
                 return lock.acquire_lock(tree)
-            signals.wait(0.5)
+            time.sleep(0.5)
     finally:
         file.edit(progress.without_lines, "RALPH_STOP")
-    raise KeyboardInterrupt
 
 
 def _converse(start: PreparedStart, state: State, file: ProgressFile) -> str:
@@ -121,11 +124,3 @@ def _converse(start: PreparedStart, state: State, file: ProgressFile) -> str:
     state.remove_note(AnnouncedConversation)
     changed = "is as it was" if files.read_or_empty(start.plan) == plan else "changed"
     return f"{start.plan.name} {changed} · {before.task_counts} before, {file.read().task_counts} now"
-
-
-def _says_yes(question: str) -> bool:
-    print(without_control_codes(f"ralph: {question} [y/N] "), end="", flush=True)
-    while not signals.wait(3600, 0):
-        if signals.interrupted() is not None:
-            raise KeyboardInterrupt
-    return sys.stdin.readline().strip().casefold() in ("y", "yes")
