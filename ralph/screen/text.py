@@ -7,7 +7,6 @@ import re
 import sys
 import unicodedata
 from collections.abc import Iterator
-from functools import lru_cache
 
 from ralph.words import without_control_codes
 
@@ -26,7 +25,6 @@ def _in_ascii(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error("ascii", _in_ascii)
 
 
-@lru_cache(1_024)
 def _column_count(letter: str) -> int:
     """The columns of one character. Terminals disagree on some emoji: too many is harmless, too few is not."""
     if unicodedata.category(letter) in ("Mn", "Me", "Cf"):
