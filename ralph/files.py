@@ -116,8 +116,7 @@ def is_file(path: Path | str) -> bool:
 
 def check_room(folder: Path) -> None:
     """Raises RalphError if the folder cannot be written to, or the disk is nearly full."""
-    disk = os.statvfs(folder)
-    has_room = disk.f_bavail * disk.f_frsize >= _FREE_BYTES
+    has_room = shutil.disk_usage(folder).free >= _FREE_BYTES
     if not has_room or not os.access(folder, os.W_OK):
         why = "Permission denied" if has_room else "No space left on device"
         raise RalphError(f"{folder}: cannot be written to: {why}", 1)

@@ -108,9 +108,8 @@ def parse_invocation(chosen: dict[str, Any], rest: Sequence[str]) -> Invocation:
 
 def suggest_command(plan: str, mode: str) -> str:
     """Suggests what was likely meant if the first word is not a plan: a verb, a plan, or a mode before its plan."""
-    second = shlex.quote(mode) if mode else ""
-    known = {one: f"ralph {second or 'PLAN'} {one}" for one in _mode_names()}
+    known = {one: f"ralph {mode or 'PLAN'} {one}" for one in _mode_names()}
     root: Any = click.get_current_context().find_root().command
     words = (*root.commands, *map(str, Path().glob("*.md")))
-    known |= {word: f"ralph {shlex.quote(word)} {second}".rstrip() for word in words}
+    known |= {word: f"ralph {word} {mode}".rstrip() for word in words}
     return did_you_mean(plan, known)
