@@ -77,7 +77,7 @@ def test_at_a_terminal_it_takes_its_time_and_a_key_ends_the_pauses(tmux: Tmux) -
     tmux.press("x")
     tmux.press("x")
     assert tmux.exit_code() == 0, tmux.screen
-    assert "  nothing\n" in tmux.screen
+    assert NOTHING[0] in tmux.screen
     assert "git add greeting.py" in tmux.screen
     assert "|| {" not in tmux.screen, "nobody types that"
     assert "x" not in tmux.rows[-3:]

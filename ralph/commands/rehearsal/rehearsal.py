@@ -75,14 +75,13 @@ def rehearse(asked: Invocation) -> int:
             command, happened, wrong = _rehearse_plan(asked, folder, is_sample=is_sample)
     if signals.interrupted():
         raise KeyboardInterrupt
-    nothing = "nothing" if is_sample else "nothing, and your files are as they were"
-    for title, lines in (("WHAT HAPPENED", happened), ("WHAT WENT WRONG", wrong or [nothing])):
+    nothing = ["nothing, and your files are as they were"]
+    for title, lines in (("WHAT HAPPENED", happened), ("WHAT WENT WRONG", wrong or nothing)):
         _say(title, bold=True)
         _say("  " + "\n  ".join(lines) + "\n")
     if wrong:
         return 1
-    same = ", with the same options" * bool(asked.given)
-    _say(_SAMPLE_OUTRO if is_sample else f"To run it for real{same}:\n\n  {command}")
+    _say(_SAMPLE_OUTRO if is_sample else f"To run it for real, with the same options:\n\n  {command}")
     return 0
 
 
