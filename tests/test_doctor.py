@@ -168,7 +168,7 @@ def test_it_says_a_line_for_each_subject_the_worst_last_and_writes_nothing(patie
     assert "\nok   settings    no verify command: " in patient.ralph("doctor", "feature.md", "50", "--verbose").stdout
     patient.has_tasks("one", status="RALPH_BLOCKED: ralph: 3 failures in a row")
     cron = patient.ralph("doctor", "feature.md")
-    assert (cron.code, "\nBAD  plan        feature is blocked: ralph: 3 failures" in cron.stdout) == (1, True)
+    assert (cron.code, "\nBAD  plan        feature: blocked: ralph: 3 failures" in cron.stdout) == (1, True)
     person = patient.ralph_tty("doctor", "feature.md")
     assert person.code == 0, person.text
     lines = lines_only(person.stdout).splitlines()

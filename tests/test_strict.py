@@ -262,10 +262,10 @@ def test_a_list_that_cannot_work_is_reported_before_money_is_spent(project: Proj
         wants(project, text)
         run = project.ralph_tty("feature.md", "build", "--strict")
         assert run.code == 4, run.text
-        assert f"feature is stuck: {why}" in run.stdout
+        assert f"feature: stuck: {why}" in run.stdout
         assert built(project, code=4).text == ""
     doctor = project.ralph("doctor", "feature.md", "--strict")
-    assert "feature is stuck: a is blocked: no key; b waits for a: a run ends at once" in doctor.stdout
+    assert "feature: stuck: a is blocked: no key; b waits for a: a run ends at once" in doctor.stdout
     assert "change [!] to [ ] in feature_PROGRESS.md" in doctor.stdout
     assert not any(agent.prompts)
     wants(project, "")

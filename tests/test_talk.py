@@ -74,9 +74,8 @@ def test_what_the_user_wishes_is_planned_and_built_without_another_question(
     assert "RALPH_" not in (project.outputs / "environment").read_text()
 
 
-@pytest.mark.parametrize("stop", ["", "RALPH_STOP\n"], ids=["", "the user's own stop stays"])
 def test_a_run_at_work_is_stopped_after_its_iteration_by_who_says_yes_and_nothing_begins_by_who_does_not(
-    tmux: Tmux, project: Project, talker: Agent, stop: str
+    tmux: Tmux, project: Project, talker: Agent
 ) -> None:
     tmux.open(100, 50)
     project.has_tasks("one", "two")
@@ -87,8 +86,6 @@ def test_a_run_at_work_is_stopped_after_its_iteration_by_who_says_yes_and_nothin
     tmux.enter("n", after="stop it after its iteration? [y/N]")
     tmux.enter(f"clear; {ralph('talk')}", after="left with 75")
     eventually(lambda: "stop it after its iteration? [y/N]" in tmux.screen)
-    with project.progress.open("a") as file:
-        file.write(stop)
     tmux.enter("y")
     eventually(lambda: "it ends after this iteration" in tmux.screen)
     eventually(lambda: "\nRALPH_STOP\n" in project.progress_text)
@@ -96,7 +93,7 @@ def test_a_run_at_work_is_stopped_after_its_iteration_by_who_says_yes_and_nothin
     assert run.wait().code == 3
     tmux.enter("", after="What shall be done?")
     tmux.enter("", after="continue with build? [y/N]")
-    assert ("RALPH_STOP" in project.progress_text) is bool(stop)
+    assert "RALPH_STOP" not in project.progress_text
     assert (tmux.exit_code(), len(talker.calls)) == (0, 1), tmux.screen
 
 

@@ -1,7 +1,6 @@
 """Starts a run: finds and checks everything before money is spent."""
 
 import os
-import re
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
@@ -59,7 +58,7 @@ def find_start(asked: options.Invocation) -> PreparedStart:
     given = sources.collect_settings(plan, asked.given)
     progress_path = _progress_path(plan, given)
     imported = None
-    if plan.name.endswith(".json") or re.search(rb"(?:```|~~~)[ \t]*json", text, re.IGNORECASE):
+    if plan.name.endswith(".json") or b"json" in text.lower():
         from ralph.plan import taskjson  # noqa: PLC0415 - 10 ms that only plans in JSON pay
 
         imported = taskjson.import_tasks(plan, text)
@@ -112,10 +111,10 @@ def why_nothing_to_do(start: PreparedStart, state: State, text: bytes) -> RalphE
             stop = Stop(Reason.STUCK, why)
     if not stop:
         return None
-    what = "goes no further" if stop.reason is Reason.LIMIT else f"is {stop.reason.label}"
     fixes = {Reason.LIMIT: "raise it to continue", Reason.DONE: f"delete RALPH_DONE in {path} to continue"}
     fix = fixes.get(stop.reason) or stop.next_step_hint(str(path)) or f"edit {path}"
-    return RalphError(f"{start.name} {what}: {stop.why}".removesuffix(": "), stop.reason.code, fix=fix, for_people=True)
+    what = f"{start.name}: {stop.reason.label}: {stop.why}".removesuffix(": ")
+    return RalphError(what, stop.reason.code, fix=fix, for_people=True)
 
 
 def check_plan_matches(plan: Path, progress_path: Path, now: progress.Progress) -> None:

@@ -4,7 +4,10 @@ import contextlib
 import os
 import shlex
 import sys
+import time
 from pathlib import Path
+
+import click
 
 from ralph import files
 from ralph.agent import command
@@ -40,7 +43,7 @@ def show_dry_run(start: PreparedStart, state: State) -> None:
     argv = agent.command_line(start.settings, "…", file="…", mcp=start.tools_server)
     text = start.load_prompt().render({**values, "CAN_RUN": agent.can_run(start.settings)})
     print(shlex.join(argv), end="\n\n")
-    print(text.encode(errors="surrogateescape").decode(errors="replace"), end="")
+    print(text, end="")
 
 
 def _prompt_values(state: State, task_id: str = "") -> dict[str, Value]:
@@ -56,13 +59,13 @@ def talk(start: PreparedStart, state: State) -> options.Invocation | None:
         raise RalphError(f"{start.mode} is a conversation, which cannot be rehearsed", fix="name another mode")
     if not (os.isatty(0) and os.isatty(1)):
         _call(start, state)
-    signals.install_handlers()
     held_lock = _acquire_lock(start, file)
+    signals.install_handlers()  # from here on they are passed on to the agent
     changed = _converse(start, state, file)
     os.close(held_lock.fd)
     print(without_control_codes(f"ralph: {changed} · what this cost is not known here"))
     mode = start.settings.next_mode or "build"
-    if not _says_yes(f"continue with {mode}?"):
+    if not click.confirm(f"ralph: continue with {mode}?"):
         return None
     if start.file_mode == start.mode:
         file.edit(progress.with_mode, mode)
@@ -79,8 +82,7 @@ def _call(start: PreparedStart, state: State) -> None:
         values = sources.channel_values()
         notice = channels.Notice("blocked", "Ralph Blocked", f"Plan: {start.name}\n{wanted.message}")
         for channel in channels.configured_channels(values):
-            if failure := channels.deliver_notice(channel, notice, values):
-                print(without_control_codes(f"ralph: {channel.name}: not sent: {failure}"), file=sys.stderr)
+            channels.deliver_notice(channel, notice, values)
     raise wanted
 
 
@@ -92,21 +94,18 @@ def _acquire_lock(start: PreparedStart, file: ProgressFile) -> lock.Lock:
     except RalphError as error:
         holder = lock.read_holder(tree)
         is_ours = holder and holder.progress == os.path.realpath(start.progress_path)
-        if not is_ours or not _says_yes(f"{error.what}: stop it after its iteration?"):
+        question = without_control_codes(f"ralph: {error.what}: stop it after its iteration?")
+        if not is_ours or not click.confirm(question):
             raise
-    is_theirs = file.read().stop
-    if not is_theirs:
-        file.edit(progress.with_section_lines, "Status", [b"RALPH_STOP"])
+    file.edit(progress.with_section_lines, "Status", [b"RALPH_STOP"])
     try:
         print("ralph: it ends after this iteration; Ctrl+C waits no longer")
-        while signals.interrupted() is None:
+        while True:
             with contextlib.suppress(RalphError):
                 return lock.acquire_lock(tree)
-            signals.wait(0.5)
+            time.sleep(0.5)
     finally:
-        if not is_theirs:
-            file.edit(progress.without_lines, "RALPH_STOP")
-    raise KeyboardInterrupt
+        file.edit(progress.without_lines, "RALPH_STOP")
 
 
 def _converse(start: PreparedStart, state: State, file: ProgressFile) -> str:
@@ -118,16 +117,7 @@ def _converse(start: PreparedStart, state: State, file: ProgressFile) -> str:
     env = {name: value for name, value in os.environ.items() if not name.startswith("RALPH_")}
     plan, before = files.read_or_empty(start.plan), file.read()
     prompt = start.load_prompt().render(_prompt_values(state))
-    code = programs.run_in_front(agent.command_line(start.settings, prompt), env=env)
+    programs.run_in_front(agent.command_line(start.settings, prompt), env=env)
     state.remove_note(AnnouncedConversation)
-    ended = f"the agent exited with {code} · " if code else ""
     changed = "is as it was" if files.read_or_empty(start.plan) == plan else "changed"
-    return f"{ended}{start.plan.name} {changed} · {before.task_counts} before, {file.read().task_counts} now"
-
-
-def _says_yes(question: str) -> bool:
-    print(without_control_codes(f"ralph: {question} [y/N] "), end="", flush=True)
-    while not signals.wait(3600, 0):
-        if signals.interrupted() is not None:
-            raise KeyboardInterrupt
-    return sys.stdin.readline().strip().casefold() in ("y", "yes")
+    return f"{start.plan.name} {changed} · {before.task_counts} before, {file.read().task_counts} now"

@@ -86,8 +86,7 @@ def run_session(start: PreparedStart, file: ProgressFile, state: State, held_loc
 
 def _open_run(start: PreparedStart, file: ProgressFile, state: State, held_lock: Lock, wiring: Wiring) -> Run:
     """Starts the supervisors and returns the context of a run."""
-    settings, asked = start.settings, start.asked
-    pace = asked.pace or Pace()
+    settings, asked, pace = start.settings, start.asked, Pace()
     run_id = time.strftime("%Y%m%d-%H%M%S-") + os.urandom(3).hex()
     is_attempt = "RALPH_ATTEMPT" in os.environ
     console = Console(Screen(quiet=asked.quiet, verbose=asked.verbose, spinner=not asked.no_spinner), pace)

@@ -1,6 +1,5 @@
 """Channels: files that say which settings a destination needs and what it gets; and the delivery of notices to them."""
 
-import contextlib
 import html
 import os
 import re
@@ -27,6 +26,8 @@ Values = Mapping[str, str]
 _DELIVERY_S = 15.0
 """Seconds for one notice to one channel: a program gets all of them, each of two HTTP attempts 6 of them."""
 _ADDRESS = re.compile(r"https?://(?:[^\s/@'\"<>]*@)?([^\s/?#'\"<>]+)[^\s'\"<>]*")
+_SEPARATOR = re.compile(r"^https?://[^\s/?#]*|[/?&=@#]+")
+"""What splits a secret into the pieces that an answer may repeat; the host of an address is none of them."""
 _FILTERS = {
     "cut": shorten,
     # Slack and Telegram both want &, < and > escaped this way, and no others:
@@ -135,9 +136,7 @@ def deliver_notice(channel: Channel, notice: Notice, values: Values, *, timeout_
     except Exception as error:  # noqa: BLE001 - whatever a channel file causes must not end a run
         failure = f"{channel.path}: {type(error).__name__}: {error}"
     failure = hide_addresses(without_control_codes(failure))
-    secrets = [settings.get(name, "") for name in channel.secret]
-    for secret in secrets[:]:
-        secrets += re.split("[/?&=@#]+", secret.replace(hide_addresses(secret), ""))
+    secrets = (piece for name in channel.secret for piece in _SEPARATOR.split(settings.get(name, "")))
     for secret in sorted(secrets, key=len, reverse=True):  # one may be a part of another
         failure = failure.replace(secret, "***") if len(secret) > 8 else failure
     return one_line(failure, 250)
@@ -201,13 +200,12 @@ class Outbox:
         return [channel.name for channel, _ in self._waiting if "done" in channel.events]
 
     def send(self, notice: Notice) -> None:
-        """Queues the notice for every channel that gets such an event, unless it is in that queue already."""
+        """Queues the notice for every channel that gets such an event."""
         for channel, waiting in self._waiting:
-            if notice.event in channel.events and notice not in waiting:
+            if notice.event in channel.events:
                 waiting.append(notice)
                 if len(waiting) == 1:
-                    with contextlib.suppress(RuntimeError):  # out of threads: the end of the run reports what is left
-                        threading.Thread(target=self._deliver_waiting, args=(channel, waiting), daemon=True).start()
+                    threading.Thread(target=self._deliver_waiting, args=(channel, waiting), daemon=True).start()
 
     def _deliver_waiting(self, channel: Channel, waiting: list[Notice]) -> None:
         while waiting:

@@ -3,20 +3,16 @@
 import os
 import sys
 import threading
-import time
 from collections.abc import Callable
 
 from ralph.screen.text import can_move_cursor, clip, is_foreground, terminal_width, wrap
-from ralph.words import shorten, without_control_codes
+from ralph.words import without_control_codes
 
 _BYTES_KEPT = 16_000_000
 """Bytes that a slow reader may be behind before lines are dropped; anyone who reads at all stays within it."""
-_LINE_LIMIT = 4_000
-"""Characters of a line that are shown, unless everything is wanted; the transcript has the whole line."""
 _TICK_S = 1.0
 _FRAME_S = 0.03
 """Seconds between two writes to the screen: lines that come meanwhile do not wake the thread."""
-_RETRY_S = 0.05
 
 
 class Screen:
@@ -52,7 +48,7 @@ class Screen:
     def say_for_agent(self, line: str) -> None:
         """Prints a line of the agent's, unless `quiet`."""
         if not self.quiet:
-            self._write_line(1, self._cut_long_line(line))
+            self._write_line(1, without_control_codes(line))
 
     def say(self, line: str) -> None:
         """Prints a line of ralph's own."""
@@ -69,10 +65,7 @@ class Screen:
 
     def _wrap_for_terminal(self, line: str, fd: int) -> str:
         edge = terminal_width(fd)
-        return "\n  ".join(wrap(self._cut_long_line(line), edge and edge - 2))
-
-    def _cut_long_line(self, line: str) -> str:
-        return without_control_codes(line if self.verbose else shorten(line, _LINE_LIMIT))
+        return "\n  ".join(wrap(line, edge and edge - 2))
 
     def _write_line(self, fd: int, line: str) -> None:
         data = line.encode(sys.stdout.encoding, "ascii") + b"\n"
@@ -100,8 +93,6 @@ class Screen:
                 while data:
                     try:
                         del data[: os.write(fd, data)]
-                    except BlockingIOError:  # somebody made the terminal non-blocking; it may be shared
-                        time.sleep(_RETRY_S)
                     except OSError:
                         break
             self._closing.wait(_FRAME_S)

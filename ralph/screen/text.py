@@ -7,13 +7,11 @@ import re
 import sys
 import unicodedata
 from collections.abc import Iterator
-from functools import lru_cache
 
 from ralph.words import without_control_codes
 
 _NARROWEST = 8
 """The fewest columns of a row of words, however narrow the terminal is."""
-_EMOJI = "\N{VARIATION SELECTOR-16}"
 _ASCII = dict(zip("·…→▸⎿✓✗−≥", "-.>>-+x->", strict=True))  # noqa: RUF001 - a minus
 
 
@@ -27,11 +25,10 @@ def _in_ascii(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error("ascii", _in_ascii)
 
 
-@lru_cache(1_024)
 def _column_count(letter: str) -> int:
     """The columns of one character. Terminals disagree on some emoji: too many is harmless, too few is not."""
     if unicodedata.category(letter) in ("Mn", "Me", "Cf"):
-        return int(letter == _EMOJI)
+        return 0
     return 2 if unicodedata.east_asian_width(letter) in ("W", "F") else 1
 
 

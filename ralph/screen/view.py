@@ -17,7 +17,7 @@ _PIPED_COLUMNS = 160
 _HANDOVER_WORDS = 140
 """The most words that an agent's handover to the next one may have."""
 _MARGIN, _INDENT = "  ", "    "
-_MAIN_ARGUMENTS = ("command", "file_path", "notebook_path", "pattern", "description", "query", "url", "path", "skill")
+_MAIN_ARGUMENTS = ("command", "file_path", "pattern", "description", "query", "url", "path")
 """The tool arguments that say most; the first one present is shown."""
 _SIGNS = {"prompt": "»", "thinking": "✻", "tool_use": "▸", "tool_result": "⎿"}
 """What is shown in full only, and the sign before it."""
@@ -35,7 +35,7 @@ class View:
         self._say = say
         self._shows_all = whole
         self._here = os.getcwd() + "/"  # noqa: PTH109 - it is compared with strings
-        self._account = self._shown_account = ""
+        self._account = ""
         self.begin()
 
     def begin(self) -> Stream:
@@ -64,11 +64,9 @@ class View:
             account = turn.model
             if "apiKeySource" in event:  # a forgotten key in the environment has cost people hundreds
                 account += f" · the API key in {turn.pays} pays" if turn.pays else " · your login pays"
-            self._account = account or self._account
-        elif self._account != self._shown_account:
-            self._shown_account = self._account
-            if event.get("error") != "authentication_failed":  # if that failed, no login pays
-                self._say(_MARGIN + self._account)
+            if account not in ("", self._account):
+                self._account = account
+                self._say(_MARGIN + account)
         indent = _MARGIN + _INDENT * bool(event.get("parent"))
         edge = terminal_width()
         for line in self._lines(event, edge and edge - len(indent)):

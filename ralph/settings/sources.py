@@ -88,11 +88,12 @@ def collect_settings(plan: Path, given: Iterable[GivenSetting] = ()) -> list[Giv
 def settings_of_mode(given: Sequence[GivenSetting], mode: str) -> tuple[Settings, Path, str]:
     """Returns the settings of a mode, and its template's path and text. Raises RalphError with all problems."""
     own, is_rehearsal = agent_variable_name(mode), "RALPH_REHEARSAL" in os.environ
-    for_mode = [one for one in given if one.variable == own and (one.text.strip() or one.source is Source.COMMAND_LINE)]
-    has_own_agent = bool(for_mode) and not is_rehearsal
+    own_agents = (one for one in given if one.variable == own)
+    is_named = any(one.text.strip() or one.source is Source.COMMAND_LINE for one in own_agents)
+    has_own_agent = is_named and not is_rehearsal
     if has_own_agent:
-        given = [one for one in given if one.variable not in (own, *OF_AGENTS)]
-        given += [one._replace(variable="RALPH_AGENT", where=f"{one.where}: {own}") for one in for_mode]
+        for_all = [one for one in given if one.variable not in OF_AGENTS]
+        given = [one._replace(variable="RALPH_AGENT") if one.variable == own else one for one in for_all]
     known = resolve_only(given, "RALPH_PROMPTS", "RALPH_STRICT")
     places = prompt.template_folders(known.prompts)
     template, text = prompt.find_template("task" if known.strict and mode == "build" else mode, places)
@@ -147,9 +148,7 @@ def resolve_settings(given: Iterable[GivenSetting], also_known: Sequence[str] = 
         try:
             _apply_setting(one, settings, also_known)
         except RalphError as problem:
-            # The environment may name a mode of another project.
-            is_of_a_mode = one.source is Source.ENVIRONMENT and one.variable.startswith(AGENT_OF)
-            (settings.remarks if is_of_a_mode else problems).append(problem)
+            problems.append(problem)
     if "git-write" in settings.deny and not settings.strict:
         settings.auto_commit, settings.given["auto_commit"] = False, settings.given["deny"]
     has = {"strict": settings.strict, "jobs": "jobs" in settings.given}

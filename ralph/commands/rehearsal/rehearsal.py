@@ -49,13 +49,11 @@ what you want, then
 _ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR")
 """Variables that would lead git back to the original."""
 _GIT_SETTINGS = {
-    "GIT_CONFIG_COUNT": "3",
+    "GIT_CONFIG_COUNT": "2",
     "GIT_CONFIG_KEY_0": "push.recurseSubmodules",
     "GIT_CONFIG_VALUE_0": "nothing-is-pushed-in-a-rehearsal",  # git push fails over it
-    "GIT_CONFIG_KEY_1": "core.fsmonitor",
-    "GIT_CONFIG_VALUE_1": "false",  # else it starts a process that stays
-    "GIT_CONFIG_KEY_2": "safe.directory",
-    "GIT_CONFIG_VALUE_2": "*",
+    "GIT_CONFIG_KEY_1": "safe.directory",
+    "GIT_CONFIG_VALUE_1": "*",
 }
 
 
@@ -76,14 +74,13 @@ def rehearse(asked: Invocation) -> int:
             command, happened, wrong = _rehearse_plan(asked, folder, is_sample=is_sample)
     if signals.interrupted():
         raise KeyboardInterrupt
-    nothing = "nothing" if is_sample else "nothing, and your files are as they were"
-    for title, lines in (("WHAT HAPPENED", happened), ("WHAT WENT WRONG", wrong or [nothing])):
+    nothing = ["nothing, and your files are as they were"]
+    for title, lines in (("WHAT HAPPENED", happened), ("WHAT WENT WRONG", wrong or nothing)):
         _say(title, bold=True)
         _say("  " + "\n  ".join(lines) + "\n")
     if wrong:
         return 1
-    same = ", with the same options" * bool(asked.given)
-    _say(_SAMPLE_OUTRO if is_sample else f"To run it for real{same}:\n\n  {command}")
+    _say(_SAMPLE_OUTRO if is_sample else f"To run it for real, with the same options:\n\n  {command}")
     return 0
 
 
@@ -194,7 +191,6 @@ def _make_copy(found: PreparedStart, original: Path, folder: Path) -> tuple[str,
         "RALPH_MAX_FAILURES": "1",  # it would not do better the second time
         "RALPH_VERIFY": with_copied_paths(settings.verify or ""),
         "RALPH_WRAP": "env" * bool(settings.wrap),  # a sandbox does not know where the copy is
-        "RALPH_ONLY": "**" * bool(settings.only),  # the fake agent does not know where it may write
     }
     os.chdir(here)
     return plan, partial(_run_shown, env=env)
@@ -219,9 +215,9 @@ def _copy_tree(original: Path, top: Path, folder: Path) -> None:
 
 
 def _copy_folder(folder: Path, copy: Path) -> None:
+    """Copies what can be copied; cp names the rest."""
     copy.mkdir(parents=True)
-    if run_in_front(["cp", "-a", f"{folder}/.", f"{copy}/"]):
-        _say("not all could be copied; what needs the rest may fail here only")
+    run_in_front(["cp", "-a", f"{folder}/.", f"{copy}/"])
 
 
 def _say(text: str, *, bold: bool = False) -> None:

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from ralph import files
 from ralph.commands.rehearsal.sample import WORK, SampleTask
-from ralph.errors import RalphError
 from ralph.plan import progress
 from ralph.process.programs import call_program
 from ralph.words import REASON_LENGTH, one_line, plural
@@ -30,19 +29,16 @@ _POINT = re.compile(rb"(?m)^(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[[ xX~!]\][ \t]+)?(\S
 def main() -> None:
     """Plays one turn of the agent."""
     plan, file = map(Path, sys.argv[2:4])
-    try:
-        now = progress.parse(file.read_bytes())
-        if not now.tasks and not now.done:
-            message = _fake_planning(plan, file)
-        elif not sys.argv[1] or now.mode in ("plan", "validate"):
-            message = "Nothing is missing."
-        elif signal := _SIGNAL.search(sys.stdin.buffer.read().decode(errors="replace")):
-            message = f"{_attempt_task(signal[1], signal[1]).message}\n\n{signal[0]}"
-        else:
-            message = _fake_work_on_task(file)
-        _print_step(type="text", text=message)
-    except (RalphError, OSError, KeyboardInterrupt) as error:
-        sys.exit(str(error) or 1)
+    now = progress.parse(file.read_bytes())
+    if not now.tasks and not now.done:
+        message = _fake_planning(plan, file)
+    elif not sys.argv[1] or now.mode in ("plan", "validate"):
+        message = "Nothing is missing."
+    elif signal := _SIGNAL.search(sys.stdin.buffer.read().decode(errors="replace")):
+        message = f"{_attempt_task(signal[1], signal[1]).message}\n\n{signal[0]}"
+    else:
+        message = _fake_work_on_task(file)
+    _print_step(type="text", text=message)
     print(json.dumps({"type": "result", "result": message, "total_cost_usd": 0.0}))
 
 
@@ -62,11 +58,7 @@ def _fake_work_on_task(file: Path) -> str:
         task = now.open[0]
         work = _attempt_task(task.whole, f"{now.ticked + 1}")
         if sys.argv[1] == "commit":
-            commit = f"git add {shlex.join(work.files)} && git commit -qm {shlex.quote(work.message)}"
-            try:
-                _run_command(commit)
-            except RalphError:
-                _run_command(commit)  # a hook that fixes what it finds fails only the first time
+            _run_command(f"git add {shlex.join(work.files)} && git commit -qm {shlex.quote(work.message)}")
         mark = text.index(b"[", task.line.start) + 1
         text = progress.replace_ranges(text, [(mark, mark + 1, b"x")])
         now = progress.parse(text)
@@ -75,7 +67,7 @@ def _fake_work_on_task(file: Path) -> str:
 
 
 def _attempt_task(text: str, number: str) -> SampleTask:
-    """Writes the files of a task, or a note if it is not the sample's, and tests them. Raises RalphError."""
+    """Writes the files of a task, or a note if it is not the sample's, and tests them."""
     _print_step(type="text", text=f"Task {number}: {text}")
     name, note = f"standin-{number}.md", f"# {text}\n\nThe fake agent was here. A real one would have built it.\n"
     work = WORK.get(text) or SampleTask({name: note}, f"test -s {name}", f"chore: pretend to build {text[:56]}")
@@ -91,12 +83,12 @@ def _write_file(path: Path, text: bytes) -> None:
 
 
 def _run_command(command: str) -> None:
-    """Runs a shell command. Raises RalphError if it fails."""
+    """Runs a shell command; the agent exits with 1 if it fails."""
     _print_step(type="tool_use", name="Bash", input={"command": command})
     done = call_program(["sh", "-c", command], timeout_s=_SHELL_S)
     if done.code:
         output = (done.stdout + done.stderr).decode(errors="replace")
-        raise RalphError(f"{command}: exit code {done.code}: {one_line(output, REASON_LENGTH)}")
+        sys.exit(f"{command}: exit code {done.code}: {one_line(output, REASON_LENGTH)}")
 
 
 def _print_step(**block: object) -> None:
