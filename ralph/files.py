@@ -1,5 +1,6 @@
 """Files: replaces them without losing content, and knows where ralph's own files are."""
 
+import glob
 import os
 import shutil
 import time
@@ -9,6 +10,9 @@ from pathlib import Path
 
 from ralph.errors import RalphError
 
+_QUIET_S = 0.01
+"""Seconds between the pieces that an editor writes when it saves in place; file timestamps have ticks of 4 ms."""
+_PATIENCE_S = 1.0
 _LINGER_S = 0.002
 """Seconds that a program may take between opening a file and emptying it, to save in place."""
 _FREE_BYTES = 1_000_000
@@ -49,6 +53,9 @@ def replace_unchanged(path: Path, seen: bytes, data: bytes) -> bool:
     """
     target = Path(os.path.realpath(path))
     with suppress(FileNotFoundError), _temporary_copy(target, data) as new:
+        deadline = time.monotonic() + _PATIENCE_S
+        while abs(time.time() - target.stat().st_mtime) < _QUIET_S and time.monotonic() < deadline:
+            time.sleep(_QUIET_S / 5)  # a half-saved file would be taken for the whole
         displaced = new.with_suffix(".old.ralph")
         displaced.unlink(missing_ok=True)
         with suppress(OSError):  # without hard links only the comparison protects
@@ -75,13 +82,26 @@ def remove_folder(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
+def remove_leftovers(path: Path) -> None:
+    """Removes temporary files that a killed ralph left beside the file."""
+    target = Path(os.path.realpath(path))
+    with suppress(OSError):
+        for left in target.parent.glob(f"{glob.escape(_temporary_prefix(target))}*.ralph"):
+            left.unlink()
+
+
+def _temporary_prefix(target: Path) -> str:
+    """How the names of temporary files beside it begin."""
+    return f".{target.name[:80]}."
+
+
 @contextmanager
 def _temporary_copy(target: Path, data: bytes) -> Iterator[Path]:
     """Writes `data` to a file beside `target`, as private as that from its first byte; removes it unless it is renamed.
 
     The name contains the pid, since other processes, such as `ralph mcp`, write beside the same file.
     """
-    new = target.with_name(f".{target.name[:80]}.{os.getpid()}.ralph")
+    new = target.with_name(f"{_temporary_prefix(target)}{os.getpid()}.ralph")
     new.unlink(missing_ok=True)
     old = target.stat() if target.exists() else None
     fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if old else 0o666)

@@ -125,6 +125,19 @@ def test_no_save_of_an_editor_is_lost(file: ProgressFile, how: Callable[[Path, b
         assert list(file.path.parent.iterdir()) == [file.path]
 
 
+def test_an_edit_waits_until_the_file_has_been_quiet_for_a_moment(file: ProgressFile) -> None:
+    """What an editor has saved by half would be taken for the whole; on a busy machine the moment may be over."""
+
+    def waits() -> bool:
+        steps: list[str] = []
+        file.path.write_bytes(TEXT)
+        with before_each_step(steps.append):
+            file.edit(with_line(b"ralph"))
+        return "sleep" in steps[: steps.index("rename")]
+
+    eventually(waits)
+
+
 def test_an_edit_keeps_mode_and_owner_and_nobody_ever_sees_half_a_file(file: ProgressFile) -> None:
     file.path.chmod(0o640)
     if not os.geteuid():

@@ -55,6 +55,8 @@ def test_after_deaths_the_next_run_clears_up_and_the_same_command_continues(
     assert "killed" not in running.stderr
     left = agent.calls[1].pid
     assert (alive(left), offspring.alive()) == (True, ["hidden", "tool"]), "otherwise this test proves nothing"
+    half_edited = project.root / f".{project.progress.name}.123.ralph"
+    half_edited.write_text("# Progress: fea")
     (project.root / "other.md").write_text("# Another\n")
     (project.root / "other_PROGRESS.md").write_text(progress_text("one", status="RALPH_STOP", plan="other"))
     other = project.ralph("other.md")
@@ -72,6 +74,7 @@ def test_after_deaths_the_next_run_clears_up_and_the_same_command_continues(
     assert "Spent: $5.02" in project.progress_text
     assert "ralph: the run before was killed in iteration 2; its record is " in run.stderr
     assert Path(run.stderr.partition("its record is ")[2].splitlines()[0]).is_file()
+    assert not half_edited.exists()
     dead = [line for line in project.journal() if line["ended"] == "died"]
     assert [(line["run"] in run.stderr, line["iteration"], line["success"]) for line in dead] == [(True, 2, False)]
     assert project.build() == Run(code=0, stdout="", stderr="")

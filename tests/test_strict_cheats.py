@@ -70,12 +70,15 @@ def test_what_it_did_is_put_back_after_a_death_and_settings_that_it_wrote_count_
     words = ("--only", "tests/**", "--max-iterations", "1")
     for death in (-9, 1):
         built(project, *words, code=death)
+        half_edited = project.root / f".{project.progress.name}.abc_12xy.ralph"
+        half_edited.write_text("# Progress: fea")
         said = built(project, *words, code=1).stderr
         assert "start it again" in said
         assert ("was killed in" in said, "(the supervisor was killed" in said) == (death == -9, death == 1)
         assert env.read_text() == "# mine\n"
         assert (CHECKOUT / "prompts" / "PROMPT_build.md").is_file(), "ralph's own templates are nobody's to move"
         built(project, *words, code=3 if death == -9 else -3)
+        assert not half_edited.exists()
         assert "may be from an earlier attempt, which changed tests/half: build on" in agent.prompts[1]
         assert app.read_text() == "mine, not committed\n"
         left = project.git("status", "--porcelain").splitlines()

@@ -3,6 +3,7 @@
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable
 
 from ralph.screen.text import can_move_cursor, clip, is_foreground, terminal_width, wrap
@@ -13,6 +14,7 @@ _BYTES_KEPT = 16_000_000
 _TICK_S = 1.0
 _FRAME_S = 0.03
 """Seconds between two writes to the screen: lines that come meanwhile do not wake the thread."""
+_RETRY_S = 0.05
 
 
 class Screen:
@@ -93,6 +95,8 @@ class Screen:
                 while data:
                     try:
                         del data[: os.write(fd, data)]
+                    except BlockingIOError:  # somebody made the terminal non-blocking; it may be shared
+                        time.sleep(_RETRY_S)
                     except OSError:
                         break
             self._closing.wait(_FRAME_S)

@@ -35,7 +35,7 @@ class View:
         self._say = say
         self._shows_all = whole
         self._here = os.getcwd() + "/"  # noqa: PTH109 - it is compared with strings
-        self._account = ""
+        self._account = self._shown_account = ""
         self.begin()
 
     def begin(self) -> Stream:
@@ -64,9 +64,11 @@ class View:
             account = turn.model
             if "apiKeySource" in event:  # a forgotten key in the environment has cost people hundreds
                 account += f" · the API key in {turn.pays} pays" if turn.pays else " · your login pays"
-            if account not in ("", self._account):
-                self._account = account
-                self._say(_MARGIN + account)
+            self._account = account or self._account
+        elif self._account != self._shown_account:
+            self._shown_account = self._account
+            if event.get("error") != "authentication_failed":  # if that failed, no login pays
+                self._say(_MARGIN + self._account)
         indent = _MARGIN + _INDENT * bool(event.get("parent"))
         edge = terminal_width()
         for line in self._lines(event, edge and edge - len(indent)):

@@ -32,6 +32,7 @@ def recover(run: Run, held_lock: Lock) -> None:
     """
     end_leftover_processes(run, held_lock)  # so that nothing changes files any more
     held_lock.write_holder(run.id, run.start.plan.name, run.start.progress_path)  # this run may be killed, too
+    files.remove_leftovers(run.file.path)  # of interrupted edits
     death = run.state.unjudged_iteration()
     if not death:
         return
