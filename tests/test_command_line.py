@@ -68,7 +68,7 @@ def test_what_is_not_a_path_is_gone_or_may_not_be_entered_is_a_line(project: Pro
         (closed, ["feature.md", "--progress-file", sentence], 1, "File name too long"),
         (closed, ["feature.md", "--prompts", "~nobody/prompts"], 2, '--prompts: "~nobody/prompts": is not a folder'),
         (GONE, ["status"], 1, "No such file"),
-        (GONE, ["feature.md", "build"], 1, "No such file"),
+        (GONE, ["feature.md", "build"], 2, "No such file"),
     ]:
         run = project.ralph(*words, prefix=prefix)
         assert (run.code, run.stderr.count("\n"), said in run.stderr) == (code, 1, True), run.text

@@ -352,7 +352,7 @@ class TestTheUsersOwnWork:
         )
         eventually((project.home / "begun-a").exists)
         project.does("echo mine > README.md; git add README.md; git commit -qm 'My own'; touch ~/committed")
-        eventually(lambda: "waiting for the git that holds" in running.stdout)
+        eventually(lambda: "waiting for the git that holds" in running.stderr)
         (project.root / ".git" / "index.lock").unlink()
         eventually((project.home / "begun-b").exists)
         project.does("git switch -qc other; echo more > README.md; touch ~/switched")

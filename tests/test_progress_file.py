@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ralph_driver import eventually
 
 from ralph.plan.progress.file import ProgressFile
 from ralph.store.state import State

@@ -71,9 +71,10 @@ class ProgressFile:
 
     def _is_replaced(self) -> bool:
         """Whether something other than a file is in its place, or a link to another file, which writes would hit."""
-        real = os.path.realpath(self.path)
-        if self.path.is_symlink() and (real != self._home or os.path.islink(real)):  # noqa: PTH114 - a loop of links
-            return True
+        if self.path.is_symlink():
+            real = os.path.realpath(self.path)
+            if real != self._home or os.path.islink(real):  # noqa: PTH114 - a loop of links
+                return True
         return os.path.exists(self.path) and not files.is_file(self.path)  # noqa: PTH110 - same as above
 
     def _restore_last_read(self) -> None:
