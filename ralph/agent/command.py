@@ -160,7 +160,7 @@ def choose_agents(settings: Settings, arguments: Sequence[str] = ()) -> list[Age
     them, or if the agents are a mode's own.
     """
     program, *more = settings.agent
-    names = [program] if more or "/" in program else program.split(",")
+    names = [program] if more else program.split(",")
     first, *others = [_find_agent([name, *more]) for name in names]
     agents = [first if settings.has_own_agent else first._replace(arguments=arguments)]
     for_first = {"model": (), "effort": ()}

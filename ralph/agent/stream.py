@@ -6,7 +6,6 @@ tool prints and what a file holds may contain the same words and mean nothing.
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 
 from ralph.agent.command import Agent
 from ralph.agent.dialects import DIALECTS, Dialect, Event
@@ -75,9 +74,9 @@ class Stream:
         self._printed = self._complained = ""
         """The end of the text that it prints on standard output, and on standard error."""
 
-    def read_output(self, data: bytes) -> None:
-        """Takes in the next bytes of the output."""
-        for line in _whole_lines(self._output, data):
+    def read_output(self, output: bytes, complaints: bytes = b"") -> None:
+        """Takes in the next bytes of standard output, and of standard error, which are shown as text."""
+        for line in _whole_lines(self._output, output):
             try:
                 event = json.loads(line)
                 dialect = self.dialect or DIALECTS[event["type"]]
@@ -87,11 +86,9 @@ class Stream:
                 self.dialect = dialect
             except (LookupError, TypeError, ValueError, OverflowError, AttributeError, RecursionError):
                 self._printed = self._take_text(line, self._printed)
-                self.words = self.words if self.dialect else self._printed
-
-    def read_errors(self, data: bytes) -> None:
-        """Takes in the next bytes of standard error, which are shown as text."""
-        for line in _whole_lines(self._complaints, data):
+                if not self.dialect:
+                    self.words = self._printed
+        for line in _whole_lines(self._complaints, complaints):
             self._complained = self._take_text(line, self._complained)
 
     def _take_text(self, line: bytes, before: str) -> str:
@@ -111,10 +108,7 @@ class Stream:
 
     def finish(self) -> None:
         """Takes in a last line without a line break; nothing more comes after that."""
-        if self._output:
-            self.read_output(b"\n")
-        if self._complaints:
-            self.read_errors(b"\n")
+        self.read_output(b"\n" * bool(self._output), b"\n" * bool(self._complaints))
 
     def to_turn(self, agent: Agent, ended: Ended, cut: Outcome | None, *, took_s: float, now: float) -> Turn:
         """Returns the finished turn; `cut` is the reason if ralph ended it, `now` the time in seconds since 1970."""
@@ -149,8 +143,7 @@ class Stream:
                 cost = event.get("total_cost_usd")
                 if isinstance(cost, int | float) and 0 <= cost < 1e9:  # with NaN no limit would ever be reached
                     turn.cost_usd = float(cost)
-                if any(event["tokens"].values()):
-                    turn.tokens = event["tokens"]
+                turn.tokens = event["tokens"]
                 for model, used in (event.get("modelUsage") or {}).items():
                     _windows[model] = used.get("contextWindow", _WINDOW)
 
@@ -190,28 +183,12 @@ class Stream:
             lines = [line.strip() for line in (self._printed + self._complained).split("\n") if line.strip()]
             died = f"was killed by signal {-ended.code}" if ended.code < 0 else f"exited with {ended.code}"
             last = " after its result" if result else " without a result" * bool(self.dialect)
-            why = f"the agent {died}" + (f": {lines[-1][:300]}" if lines else last)
-            is_refusal = len(lines) <= _REFUSAL_LINES and not self.dialect
-            message = "\n".join(lines) if is_refusal else ""
+            why = f"the agent {died}{f': {lines[-1][:300]}' if lines else last}"
+            message = "" if self.dialect or len(lines) > _REFUSAL_LINES else "\n".join(lines)
             rule = agent.rule(message, code=ended.code, stderr=message)
         if not rule:
             return Outcome.FAILED, why
         return rule.means, f"{why} ({rule.fix})" if rule.fix else why
-
-
-def drop_stream_events(transcript: Path) -> None:
-    """Removes the partial messages from a transcript, which also holds each message in full.
-
-    claude prints each answer a second time this way if asked to (measured: 9 to 21 times as many bytes). Anyone who
-    has the file open keeps reading the old one. Leaves the transcript alone if the disk is full.
-    """
-    short = transcript.with_suffix(".short")
-    try:
-        with transcript.open("rb") as lines, short.open("wb") as kept:
-            kept.writelines(line for line in lines if not line.startswith(b'{"type":"stream_event",'))
-        short.replace(transcript)
-    except OSError:
-        short.unlink(missing_ok=True)
 
 
 def _whole_lines(rest: bytearray, data: bytes) -> list[bytes]:

@@ -90,14 +90,13 @@ class _Replay:
         self.path = path
         self._stream = view.begin()
         self._files = []
-        for place, sees in ((path, self._stream.read_output), (path.with_suffix(".err"), self._stream.read_errors)):
+        for place in (path, path.with_suffix(".err")):
             with contextlib.suppress(FileNotFoundError):
-                self._files.append((place.open("rb"), sees))
+                self._files.append(place.open("rb"))
 
     def show_new_lines(self) -> None:
         """Shows what was added since."""
-        for file, sees in self._files:
-            sees(file.read())
+        self._stream.read_output(*[file.read() for file in self._files])
 
     def show_rest(self) -> None:
         """Shows the rest, including a last line without a line break; nothing may follow."""
