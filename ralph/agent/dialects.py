@@ -82,9 +82,8 @@ def _block_text(block: Event) -> str:
 def _system_event(event: Event) -> Event:
     kind = event["subtype"]
     if kind == "api_retry":
-        error = f"{event.get('error_status') or ''} {event.get('error') or ''}".replace("unknown", "").strip()
         attempt = f"attempt {event.get('attempt')} of {event.get('max_retries')}"
-        return {"type": "retry", "text": f"{error or 'no answer'}: {attempt}"}
+        return {"type": "retry", "text": f"{event.get('error') or 'no answer'}: {attempt}"}
     if kind in ("compact_boundary", "model_fallback"):
         return {"type": "note", "text": event.get("content") or kind.replace("_", " ")}
     return event | {"type": kind}

@@ -70,13 +70,15 @@ class Stream:
         """What the dialect keeps of earlier events."""
         self._error = ""
         self._calls_a_tool = False
-        self._output, self._complaints = bytearray(), bytearray()
+        self._output = self._complaints = b""
+        """What each of them has of a line that is not complete yet."""
         self._printed = self._complained = ""
         """The end of the text that it prints on standard output, and on standard error."""
 
     def read_output(self, output: bytes, complaints: bytes = b"") -> None:
         """Takes in the next bytes of standard output, and of standard error, which are shown as text."""
-        for line in _whole_lines(self._output, output):
+        *lines, self._output = (self._output + output).split(b"\n")
+        for line in lines:
             try:
                 event = json.loads(line)
                 dialect = self.dialect or DIALECTS[event["type"]]
@@ -88,7 +90,8 @@ class Stream:
                 self._printed = self._take_text(line, self._printed)
                 if not self.dialect:
                     self.words = self._printed
-        for line in _whole_lines(self._complaints, complaints):
+        *lines, self._complaints = (self._complaints + complaints).split(b"\n")
+        for line in lines:
             self._complained = self._take_text(line, self._complained)
 
     def _take_text(self, line: bytes, before: str) -> str:
@@ -130,41 +133,44 @@ class Stream:
             turn.context = used / _windows.get(turn.model, _LARGE_WINDOW if "[1m]" in turn.model else _WINDOW)
         if kind in _SIGNS_OF_WORK and not self.ended_by_ralph:
             self.result, self._calls_a_tool, turn.at_least = {}, False, True
-            self._take_work(event)
-        match event:
-            case {"type": "content_block_start", "content_block": {"type": block}}:
-                self._calls_a_tool = block == "tool_use"  # until it has run, or is in `running`
-            case {"type": "rate_limit_event", "rate_limit_info": {"status": status} as info}:
-                turn.resets_at = int(info.get("resetsAt") or 0) if status == "rejected" else None
-            case {"type": "result"}:
-                turn.at_least = False
-                if not self.ended_by_ralph:
-                    self.result = event if event.get("is_error") else {"result": self.words, **event}
-                cost = event.get("total_cost_usd")
-                if isinstance(cost, int | float) and 0 <= cost < 1e9:  # with NaN no limit would ever be reached
-                    turn.cost_usd = float(cost)
-                turn.tokens = event["tokens"]
-                for model, used in (event.get("modelUsage") or {}).items():
-                    _windows[model] = used.get("contextWindow", _WINDOW)
+            self._take_work(event, kind)
+        elif kind == "content_block_start":
+            self._calls_a_tool = event["content_block"]["type"] == "tool_use"  # until it has run, or is in `running`
+        elif kind == "rate_limit_event":
+            limit = event["rate_limit_info"]
+            turn.resets_at = int(limit.get("resetsAt") or 0) if limit["status"] == "rejected" else None
+        elif kind == "result":
+            self._take_result(event)
 
-    def _take_work(self, event: Event) -> None:
+    def _take_result(self, event: Event) -> None:
         turn = self.so_far
-        if not event.get("parent"):
+        turn.at_least = False
+        if not self.ended_by_ralph:
+            self.result = event if event.get("is_error") else {"result": self.words, **event}
+        cost = event.get("total_cost_usd")
+        if isinstance(cost, int | float) and 0 <= cost < 1e9:  # with NaN no limit would ever be reached
+            turn.cost_usd = float(cost)
+        turn.tokens = event["tokens"]
+        for model, used in (event.get("modelUsage") or {}).items():
+            _windows[model] = used.get("contextWindow", _WINDOW)
+
+    def _take_work(self, event: Event, kind: str) -> None:
+        turn, parent = self.so_far, event.get("parent")
+        if not parent:
             self._error = str(event.get("error") or "")
-        match event:
-            case {"type": "init"}:
-                turn.model = str(event.get("model") or "")
-                turn.pays = str(event.get("apiKeySource") or "none").removeprefix("none")
-            case {"type": "text", "text": text} if not (event.get("parent") or self._error):
-                self.words = str(text)
-            case {"type": "tool_use", "id": call}:
-                self.running[call] = event
-                if event.get("name") != "Read" and (path := (event.get("input") or {}).get("file_path")):
-                    self.edited[str(path)] = None
-            case {"type": "tool_result", "tool_use_id": call} if call in self.running:
-                event["call"] = called = self.running.pop(call)
-                if _PROPOSAL in str(called.get("name")) and not event.get("is_error"):
-                    turn.proposal = called
+        if kind == "init":
+            turn.model = str(event.get("model") or "")
+            turn.pays = str(event.get("apiKeySource") or "none").removeprefix("none")
+        elif kind == "text" and not (parent or self._error):
+            self.words = str(event["text"])
+        elif kind == "tool_use":
+            self.running[event["id"]] = event
+            if event.get("name") != "Read" and (path := (event.get("input") or {}).get("file_path")):
+                self.edited[str(path)] = None
+        elif kind == "tool_result" and (called := self.running.pop(event["tool_use_id"], None)):
+            event["call"] = called
+            if _PROPOSAL in str(called.get("name")) and not event.get("is_error"):
+                turn.proposal = called
 
     def _find_outcome(self, agent: Agent, ended: Ended, cut: Outcome | None) -> tuple[Outcome, str]:
         """Returns how the turn ended, and why, with the remedy if there is one."""
@@ -189,12 +195,3 @@ class Stream:
         if not rule:
             return Outcome.FAILED, why
         return rule.means, f"{why} ({rule.fix})" if rule.fix else why
-
-
-def _whole_lines(rest: bytearray, data: bytes) -> list[bytes]:
-    """Returns the lines that these bytes complete; an incomplete line stays in `rest`."""
-    rest += data
-    if b"\n" not in data:
-        return []
-    *lines, rest[:] = bytes(rest).split(b"\n")
-    return lines

@@ -59,15 +59,16 @@ def run_agent_once(run: Run) -> Iteration:
     before, file, current = run.file.last, run.file, run.current
     messages = NewMessages(file.path, current.text_before)
     with run.controller.around_turn() as findings:
-        begun = UnjudgedIteration(
-            run=run.id,
-            mode=run.mode,
-            iteration=current.number,
-            record=str(current.transcript),
-            progress_path=os.path.realpath(file.path),
-            text=os.fsdecode(current.text_before),
+        run.state.save_note(  # all that the next run needs if ralph dies
+            UnjudgedIteration(
+                run=run.id,
+                mode=run.mode,
+                iteration=current.number,
+                record=str(current.transcript),
+                progress_path=os.path.realpath(file.path),
+                text=os.fsdecode(current.text_before),
+            )
         )
-        run.state.save_note(begun)  # all that the next run needs if ralph dies
         turn = _run_agent(run, agent, prompt, messages)
     turn.another_is_free = len(run.free_agents()) > 1
     findings.blocked = findings.blocked or run.git_settings.block_reason
@@ -78,7 +79,7 @@ def run_agent_once(run: Run) -> Iteration:
         run.console.complain(f"{what}: {join_names([*map(os.fsdecode, lost)])}")
     if after.verified:  # only ralph may write that line, even if nothing is verified
         file.edit(progress.without_lines, "Verified")
-    if before.round and after.rounds != before.rounds:  # only ralph counts the rounds
+    if after.rounds != before.rounds:  # only ralph counts the rounds
         file.edit(progress.with_mode, after.mode or "build", before.rounds)
     commits, changed = Commits(), findings.changed or ()
     if not findings.blocked:  # else git may not run any more
@@ -291,8 +292,7 @@ def _wait_for_limit_or_trouble(run: Run, turn: Turn) -> Stop | None:
     if free:
         what = f"{free[0].name} works while {current.agent} is at its limit, until {moment}"
     elif seconds >= run.remaining_s():
-        most = f"max-time is {format_duration(run.settings.max_time or 0.0)}"
-        return Stop(Reason.LIMIT, f"{most}, sooner over than {what}: {turn.why}")
+        return Stop(Reason.LIMIT, f"max-time is over sooner than {what}: {turn.why}")
     run.screen.say(f"ralph: {what}: {turn.outcome.value}: {turn.why}")
     if turn.outcome is Outcome.LIMIT and (free or tally.repeats == 1):
         why = f"Reason: {shorten(turn.why, 1000)}"
