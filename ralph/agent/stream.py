@@ -106,7 +106,7 @@ class Stream:
         That is when no tool runs and its answer begins to call one, so it wants to continue. claude does not report its
         cost if it is interrupted while it waits for the first byte of an answer (measured).
         """
-        is_full = most is not None and (self.so_far.context or 0.0) > most
+        is_full = most is not None and self.so_far.context > most
         return is_full and self._calls_a_tool and not self.running
 
     def finish(self) -> None:
@@ -121,8 +121,8 @@ class Stream:
         turn.why = without_control_codes(why)
         message = str(self.result.get("result") or "") if self.dialect else self._printed
         turn.final_words = without_control_codes(shorten(message.strip(), _RESULT_LENGTH, end=True))
-        if turn.outcome is not Outcome.LIMIT or not now < (turn.resets_at or 0) < now + _RESET_AT_MOST_S:
-            turn.resets_at = None
+        if turn.outcome is not Outcome.LIMIT or not now < turn.resets_at < now + _RESET_AT_MOST_S:
+            turn.resets_at = 0
         turn.took_s = took_s
         return turn
 
@@ -138,7 +138,7 @@ class Stream:
             self._calls_a_tool = event["content_block"]["type"] == "tool_use"  # until it has run, or is in `running`
         elif kind == "rate_limit_event":
             limit = event["rate_limit_info"]
-            turn.resets_at = int(limit.get("resetsAt") or 0) if limit["status"] == "rejected" else None
+            turn.resets_at = int(limit.get("resetsAt") or 0) if limit["status"] == "rejected" else 0
         elif kind == "result":
             self._take_result(event)
 

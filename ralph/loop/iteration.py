@@ -221,7 +221,7 @@ def _write_down(run: Run, iteration: Iteration, summary: str) -> None:
         handover=turn.handover,
         summary=summary,
         ended=turn.outcome.name.lower(),
-        until=turn.resets_at or 0,
+        until=turn.resets_at,
         counted=not (iteration.is_repeated or iteration.is_merge),
         merge="queued" if iteration.is_queued else "checked" if iteration.is_merge else "",
         refused=bool(iteration.refused),
@@ -292,7 +292,8 @@ def _wait_for_limit_or_trouble(run: Run, turn: Turn) -> Stop | None:
     if free:
         what = f"{free[0].name} works while {current.agent} is at its limit, until {moment}"
     elif seconds >= run.remaining_s():
-        return Stop(Reason.LIMIT, f"max-time is over sooner than {what}: {turn.why}")
+        most = f"max-time is {format_duration(run.settings.max_time or 0.0)}"
+        return Stop(Reason.LIMIT, f"{most}, sooner over than {what}: {turn.why}")
     run.screen.say(f"ralph: {what}: {turn.outcome.value}: {turn.why}")
     if turn.outcome is Outcome.LIMIT and (free or tally.repeats == 1):
         why = f"Reason: {shorten(turn.why, 1000)}"

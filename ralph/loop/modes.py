@@ -45,14 +45,14 @@ def switch_to_file_mode(run: Run) -> None:
     start_controller(run)
 
 
-def is_validation_due(run: Run, every: int) -> bool:
+def is_validation_due(run: Run) -> bool:
     """Whether enough was ticked for validate to run, at most max-rounds times; if no agent works, writes its name."""
-    now, live = run.file.last, run.live
+    now, live, every = run.file.last, run.live, run.settings.validate_every
     starts = [line.start for line, *_ in now.headings]
     listed, still_open = ({bisect(starts, task.line.start) for task in some} for some in (now.tasks, now.open))
     headings = len(listed - still_open)
     looks, ticked, had = live.validations = live.validations or (0, now.ticked, headings)
-    is_enough = now.ticked >= ticked + every or (now.ticked > ticked and headings > had)
+    is_enough = every is not None and (now.ticked >= ticked + every or (now.ticked > ticked and headings > had))
     is_due = is_enough and bool(now.open) and not now.mode and not now.done and looks < run.settings.max_rounds
     if is_due and (run.mode == "build" or run.start.is_role) and not run.controller.is_busy:
         live.validations = looks + 1, now.ticked, headings
