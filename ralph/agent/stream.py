@@ -113,7 +113,7 @@ class Stream:
         """Takes in a last line without a line break; nothing more comes after that."""
         self.read_output(b"\n" * bool(self._output), b"\n" * bool(self._complaints))
 
-    def to_turn(self, agent: Agent, ended: Ended, cut: Outcome | None, *, took_s: float, now: float) -> Turn:
+    def to_turn(self, agent: Agent, ended: Ended, cut: Outcome | None, now: float) -> Turn:
         """Returns the finished turn; `cut` is the reason if ralph ended it, `now` the time in seconds since 1970."""
         self.finish()
         turn = self.so_far
@@ -123,7 +123,6 @@ class Stream:
         turn.final_words = without_control_codes(shorten(message.strip(), _RESULT_LENGTH, end=True))
         if turn.outcome is not Outcome.LIMIT or not now < turn.resets_at < now + _RESET_AT_MOST_S:
             turn.resets_at = 0
-        turn.took_s = took_s
         return turn
 
     def _take_event(self, event: Event) -> None:

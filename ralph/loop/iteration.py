@@ -171,7 +171,8 @@ def _run_agent(run: Run, agent: Agent, prompt: str, messages: NewMessages) -> Tu
         why = f"the agent {argv[0]} cannot be started: {ended.unstarted} (a script needs a right #! line; see --agent)"
         is_being_replaced = run.tally.iterations > 0  # since it was there an iteration ago
         return Turn(outcome=Outcome.TROUBLE if is_being_replaced else Outcome.HOPELESS, why=why)
-    turn = stream.to_turn(agent, ended, cut, took_s=time.monotonic() - began, now=pace.now())
+    turn = stream.to_turn(agent, ended, cut, pace.now())
+    turn.took_s = time.monotonic() - began
     if settings.model and agent.flags.get("model"):
         turn.model = settings.model[: rung + 1][-1]
     return turn
