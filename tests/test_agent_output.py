@@ -132,8 +132,8 @@ def test_what_an_agent_prints_comes_to(name: str) -> None:
     output = printed.encode(errors="surrogateescape")
     for at in range(0, len(output), 1000):
         stream.read_output(output[at : at + 1000])
-    stream.read_errors(b"A complaint.\n")
-    turn = stream.to_turn(command.choose_agents(Settings())[0], Ended(code=0), None, took_s=1.0, now=0.0)
+    stream.read_output(b"", b"A complaint.\n")
+    turn = stream.to_turn(command.choose_agents(Settings())[0], Ended(code=0), None, now=0.0)
     assert (turn.outcome, turn.final_words) == (outcome, said)
     if name in TELL_FIGURES:
         assert (turn.tokens, turn.cost_usd) == TELL_FIGURES[name]

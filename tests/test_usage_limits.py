@@ -47,7 +47,7 @@ def test_a_limit_is_neither_an_iteration_nor_a_failure_and_is_asked_about_less_a
     assert re.fullmatch(r"Waiting until \d\d:\d\d \(5m00s\)", notice.split("\n")[3])
 
 
-CLOCKS = {"the machine slept": (6, 6, 6), "the clock was set forward": (6, 0, 0), "the clock was set back": (-6, 0, 5)}
+CLOCKS = {"the machine slept": (6, 6, 6), "the clock was set forward": (6, 0, 5), "the clock was set back": (-6, 0, 5)}
 """How many hours the clock on the wall and the one that nobody sets jump, and how long a wait of five hours takes."""
 
 

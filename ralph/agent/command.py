@@ -160,11 +160,10 @@ def choose_agents(settings: Settings, arguments: Sequence[str] = ()) -> list[Age
     them, or if the agents are a mode's own.
     """
     program, *more = settings.agent
-    names = [program] if more or "/" in program else program.split(",")
+    names = [program] if more else program.split(",")
     first, *others = [_find_agent([name, *more]) for name in names]
     agents = [first if settings.has_own_agent else first._replace(arguments=arguments)]
-    for_first = {"model": (), "effort": ()}
-    agents += [other._replace(flags={**other.flags, **for_first}, no_effort={}) for other in others]
+    agents += [other._replace(flags={**other.flags, "model": (), "effort": ()}, no_effort={}) for other in others]
     problems: list[RalphError] = []
     for agent in agents:
         for name in _NEED_FLAG:

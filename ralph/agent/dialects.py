@@ -82,9 +82,8 @@ def _block_text(block: Event) -> str:
 def _system_event(event: Event) -> Event:
     kind = event["subtype"]
     if kind == "api_retry":
-        error = f"{event.get('error_status') or ''} {event.get('error') or ''}".replace("unknown", "").strip()
         attempt = f"attempt {event.get('attempt')} of {event.get('max_retries')}"
-        return {"type": "retry", "text": f"{error or 'no answer'}: {attempt}"}
+        return {"type": "retry", "text": f"{event.get('error') or 'no answer'}: {attempt}"}
     if kind in ("compact_boundary", "model_fallback"):
         return {"type": "note", "text": event.get("content") or kind.replace("_", " ")}
     return event | {"type": kind}
@@ -146,7 +145,7 @@ def gemini(event: Event, seen: Event) -> Iterator[Event]:
 def opencode(event: Event, seen: Event) -> Iterator[Event]:
     """`opencode run --format json`: steps, each with its cost; a tool call is reported when it has ended."""
     kind, part = event["type"], event.get("part", {})
-    tokens = seen.setdefault("tokens", Counter[str]())
+    figures = seen.setdefault("figures", Counter())
     if kind == "text":
         yield _text(part["text"])
     elif kind == "tool_use":
@@ -156,20 +155,19 @@ def opencode(event: Event, seen: Event) -> Iterator[Event]:
         yield _tool_result(call, state.get("error") or state.get("output"), failed=failed)
     elif kind == "step_finish":
         used = part["tokens"]
-        tokens.update(
+        figures.update(
+            cost=part["cost"],
             input=used["input"],
             output=used["output"] + used["reasoning"],
             cache_read=used["cache"]["read"],
             cache_write=used["cache"]["write"],
         )
-        seen["cost"] = seen.get("cost", 0.0) + part["cost"]
         if part["reason"] != "tool-calls":
-            yield _result(cost=seen["cost"], **tokens)
+            yield _result(**figures)
     elif kind == "error":
         error = event["error"]
         data = error.get("data", {})
-        why, status = data.get("message") or error["name"], data.get("statusCode")
-        yield _result(why, status=status, cost=seen.get("cost"), **tokens)
+        yield _result(data.get("message") or error["name"], status=data.get("statusCode"), **figures)
 
 
 DIALECTS = dict.fromkeys(("system", "assistant", "result"), claude) | {

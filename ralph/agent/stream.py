@@ -6,7 +6,6 @@ tool prints and what a file holds may contain the same words and mean nothing.
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 
 from ralph.agent.command import Agent
 from ralph.agent.dialects import DIALECTS, Dialect, Event
@@ -71,13 +70,15 @@ class Stream:
         """What the dialect keeps of earlier events."""
         self._error = ""
         self._calls_a_tool = False
-        self._output, self._complaints = bytearray(), bytearray()
+        self._output = self._complaints = b""
+        """What each of them has of a line that is not complete yet."""
         self._printed = self._complained = ""
         """The end of the text that it prints on standard output, and on standard error."""
 
-    def read_output(self, data: bytes) -> None:
-        """Takes in the next bytes of the output."""
-        for line in _whole_lines(self._output, data):
+    def read_output(self, output: bytes, complaints: bytes = b"") -> None:
+        """Takes in the next bytes of standard output, and of standard error, which are shown as text."""
+        *lines, self._output = (self._output + output).split(b"\n")
+        for line in lines:
             try:
                 event = json.loads(line)
                 dialect = self.dialect or DIALECTS[event["type"]]
@@ -87,11 +88,10 @@ class Stream:
                 self.dialect = dialect
             except (LookupError, TypeError, ValueError, OverflowError, AttributeError, RecursionError):
                 self._printed = self._take_text(line, self._printed)
-                self.words = self.words if self.dialect else self._printed
-
-    def read_errors(self, data: bytes) -> None:
-        """Takes in the next bytes of standard error, which are shown as text."""
-        for line in _whole_lines(self._complaints, data):
+                if not self.dialect:
+                    self.words = self._printed
+        *lines, self._complaints = (self._complaints + complaints).split(b"\n")
+        for line in lines:
             self._complained = self._take_text(line, self._complained)
 
     def _take_text(self, line: bytes, before: str) -> str:
@@ -106,17 +106,14 @@ class Stream:
         That is when no tool runs and its answer begins to call one, so it wants to continue. claude does not report its
         cost if it is interrupted while it waits for the first byte of an answer (measured).
         """
-        is_full = most is not None and (self.so_far.context or 0.0) > most
+        is_full = most is not None and self.so_far.context > most
         return is_full and self._calls_a_tool and not self.running
 
     def finish(self) -> None:
         """Takes in a last line without a line break; nothing more comes after that."""
-        if self._output:
-            self.read_output(b"\n")
-        if self._complaints:
-            self.read_errors(b"\n")
+        self.read_output(b"\n" * bool(self._output), b"\n" * bool(self._complaints))
 
-    def to_turn(self, agent: Agent, ended: Ended, cut: Outcome | None, *, took_s: float, now: float) -> Turn:
+    def to_turn(self, agent: Agent, ended: Ended, cut: Outcome | None, now: float) -> Turn:
         """Returns the finished turn; `cut` is the reason if ralph ended it, `now` the time in seconds since 1970."""
         self.finish()
         turn = self.so_far
@@ -124,9 +121,8 @@ class Stream:
         turn.why = without_control_codes(why)
         message = str(self.result.get("result") or "") if self.dialect else self._printed
         turn.final_words = without_control_codes(shorten(message.strip(), _RESULT_LENGTH, end=True))
-        if turn.outcome is not Outcome.LIMIT or not now < (turn.resets_at or 0) < now + _RESET_AT_MOST_S:
-            turn.resets_at = None
-        turn.took_s = took_s
+        if turn.outcome is not Outcome.LIMIT or not now < turn.resets_at < now + _RESET_AT_MOST_S:
+            turn.resets_at = 0
         return turn
 
     def _take_event(self, event: Event) -> None:
@@ -136,42 +132,44 @@ class Stream:
             turn.context = used / _windows.get(turn.model, _LARGE_WINDOW if "[1m]" in turn.model else _WINDOW)
         if kind in _SIGNS_OF_WORK and not self.ended_by_ralph:
             self.result, self._calls_a_tool, turn.at_least = {}, False, True
-            self._take_work(event)
-        match event:
-            case {"type": "content_block_start", "content_block": {"type": block}}:
-                self._calls_a_tool = block == "tool_use"  # until it has run, or is in `running`
-            case {"type": "rate_limit_event", "rate_limit_info": {"status": status} as info}:
-                turn.resets_at = int(info.get("resetsAt") or 0) if status == "rejected" else None
-            case {"type": "result"}:
-                turn.at_least = False
-                if not self.ended_by_ralph:
-                    self.result = event if event.get("is_error") else {"result": self.words, **event}
-                cost = event.get("total_cost_usd")
-                if isinstance(cost, int | float) and 0 <= cost < 1e9:  # with NaN no limit would ever be reached
-                    turn.cost_usd = float(cost)
-                if any(event["tokens"].values()):
-                    turn.tokens = event["tokens"]
-                for model, used in (event.get("modelUsage") or {}).items():
-                    _windows[model] = used.get("contextWindow", _WINDOW)
+            self._take_work(event, kind)
+        elif kind == "content_block_start":
+            self._calls_a_tool = event["content_block"]["type"] == "tool_use"  # until it has run, or is in `running`
+        elif kind == "rate_limit_event":
+            limit = event["rate_limit_info"]
+            turn.resets_at = int(limit.get("resetsAt") or 0) if limit["status"] == "rejected" else 0
+        elif kind == "result":
+            self._take_result(event)
 
-    def _take_work(self, event: Event) -> None:
+    def _take_result(self, event: Event) -> None:
         turn = self.so_far
-        if not event.get("parent"):
+        turn.at_least = False
+        if not self.ended_by_ralph:
+            self.result = event if event.get("is_error") else {"result": self.words, **event}
+        cost = event.get("total_cost_usd")
+        if isinstance(cost, int | float) and 0 <= cost < 1e9:  # with NaN no limit would ever be reached
+            turn.cost_usd = float(cost)
+        turn.tokens = event["tokens"]
+        for model, used in (event.get("modelUsage") or {}).items():
+            _windows[model] = used.get("contextWindow", _WINDOW)
+
+    def _take_work(self, event: Event, kind: str) -> None:
+        turn, parent = self.so_far, event.get("parent")
+        if not parent:
             self._error = str(event.get("error") or "")
-        match event:
-            case {"type": "init"}:
-                turn.model = str(event.get("model") or "")
-                turn.pays = str(event.get("apiKeySource") or "none").removeprefix("none")
-            case {"type": "text", "text": text} if not (event.get("parent") or self._error):
-                self.words = str(text)
-            case {"type": "tool_use", "id": call}:
-                self.running[call] = event
-                if event.get("name") != "Read" and (path := (event.get("input") or {}).get("file_path")):
-                    self.edited[str(path)] = None
-            case {"type": "tool_result", "tool_use_id": call} if call in self.running:
-                event["call"] = called = self.running.pop(call)
-                if _PROPOSAL in str(called.get("name")) and not event.get("is_error"):
-                    turn.proposal = called
+        if kind == "init":
+            turn.model = str(event.get("model") or "")
+            turn.pays = str(event.get("apiKeySource") or "none").removeprefix("none")
+        elif kind == "text" and not (parent or self._error):
+            self.words = str(event["text"])
+        elif kind == "tool_use":
+            self.running[event["id"]] = event
+            if event.get("name") != "Read" and (path := (event.get("input") or {}).get("file_path")):
+                self.edited[str(path)] = None
+        elif kind == "tool_result" and (called := self.running.pop(event["tool_use_id"], None)):
+            event["call"] = called
+            if _PROPOSAL in str(called.get("name")) and not event.get("is_error"):
+                turn.proposal = called
 
     def _find_outcome(self, agent: Agent, ended: Ended, cut: Outcome | None) -> tuple[Outcome, str]:
         """Returns how the turn ended, and why, with the remedy if there is one."""
@@ -190,34 +188,9 @@ class Stream:
             lines = [line.strip() for line in (self._printed + self._complained).split("\n") if line.strip()]
             died = f"was killed by signal {-ended.code}" if ended.code < 0 else f"exited with {ended.code}"
             last = " after its result" if result else " without a result" * bool(self.dialect)
-            why = f"the agent {died}" + (f": {lines[-1][:300]}" if lines else last)
-            is_refusal = len(lines) <= _REFUSAL_LINES and not self.dialect
-            message = "\n".join(lines) if is_refusal else ""
+            why = f"the agent {died}{f': {lines[-1][:300]}' if lines else last}"
+            message = "" if self.dialect or len(lines) > _REFUSAL_LINES else "\n".join(lines)
             rule = agent.rule(message, code=ended.code, stderr=message)
         if not rule:
             return Outcome.FAILED, why
         return rule.means, f"{why} ({rule.fix})" if rule.fix else why
-
-
-def drop_stream_events(transcript: Path) -> None:
-    """Removes the partial messages from a transcript, which also holds each message in full.
-
-    claude prints each answer a second time this way if asked to (measured: 9 to 21 times as many bytes). Anyone who
-    has the file open keeps reading the old one. Leaves the transcript alone if the disk is full.
-    """
-    short = transcript.with_suffix(".short")
-    try:
-        with transcript.open("rb") as lines, short.open("wb") as kept:
-            kept.writelines(line for line in lines if not line.startswith(b'{"type":"stream_event",'))
-        short.replace(transcript)
-    except OSError:
-        short.unlink(missing_ok=True)
-
-
-def _whole_lines(rest: bytearray, data: bytes) -> list[bytes]:
-    """Returns the lines that these bytes complete; an incomplete line stays in `rest`."""
-    rest += data
-    if b"\n" not in data:
-        return []
-    *lines, rest[:] = bytes(rest).split(b"\n")
-    return lines

@@ -47,10 +47,10 @@ class Turn:
     model: str = ""
     pays: str = ""
     """Where the API key that pays comes from; empty for a login, or if unknown."""
-    context: float | None = None
-    """The part of the model's context window that was used at the end."""
-    resets_at: int | None = None
-    """When the usage limit ends, in seconds since 1970; None if unknown."""
+    context: float = 0.0
+    """The part of the model's context window that was used at the end; 0 if unknown."""
+    resets_at: int = 0
+    """When the usage limit ends, in seconds since 1970; 0 if unknown."""
     another_is_free: bool = False
     """Whether another agent is not at its limit, and can work meanwhile."""
     proposal: Mapping[str, Any] | None = None

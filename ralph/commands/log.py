@@ -88,13 +88,11 @@ class _Replay:
         _print_line(f"{mode} {plan.name} · iteration {iteration}")
         self.path = path
         self._stream = view.begin()
-        readers = {path: self._stream.read_output, path.with_suffix(".err"): self._stream.read_errors}
-        self._readers = [(place.open("rb"), read) for place, read in readers.items() if place.is_file()]
+        self._files = [place.open("rb") for place in (path, path.with_suffix(".err")) if place.is_file()]
 
     def show_new_lines(self, *, is_last: bool) -> None:
         """Shows what was added since; if that is the last of it, also a line without a line break."""
-        for file, read in self._readers:
-            read(file.read())
+        self._stream.read_output(*[file.read() for file in self._files])
         if is_last:
             self._stream.finish()
 

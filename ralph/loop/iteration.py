@@ -7,14 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from ralph.agent.command import Agent
-from ralph.agent.stream import drop_stream_events
 from ralph.agent.turn import Commits, Outcome, Turn, without_signals
 from ralph.errors import RalphError
 from ralph.loop.modes import end_one_iteration_mode
 from ralph.notify.channels import Notice
 from ralph.plan import progress
 from ralph.plan.progress.file import NewMessages
-from ralph.plan.prompt import Value
 from ralph.plan.tasks import edits
 from ralph.process import signals
 from ralph.process.supervisor import Command
@@ -61,15 +59,16 @@ def run_agent_once(run: Run) -> Iteration:
     before, file, current = run.file.last, run.file, run.current
     messages = NewMessages(file.path, current.text_before)
     with run.controller.around_turn() as findings:
-        begun = UnjudgedIteration(
-            run=run.id,
-            mode=run.mode,
-            iteration=current.number,
-            record=str(current.transcript),
-            progress_path=os.path.realpath(file.path),
-            text=os.fsdecode(current.text_before),
+        run.state.save_note(  # all that the next run needs if ralph dies
+            UnjudgedIteration(
+                run=run.id,
+                mode=run.mode,
+                iteration=current.number,
+                record=str(current.transcript),
+                progress_path=os.path.realpath(file.path),
+                text=os.fsdecode(current.text_before),
+            )
         )
-        run.state.save_note(begun)  # all that the next run needs if ralph dies
         turn = _run_agent(run, agent, prompt, messages)
     turn.another_is_free = len(run.free_agents()) > 1
     findings.blocked = findings.blocked or run.git_settings.block_reason
@@ -80,7 +79,7 @@ def run_agent_once(run: Run) -> Iteration:
         run.console.complain(f"{what}: {join_names([*map(os.fsdecode, lost)])}")
     if after.verified:  # only ralph may write that line, even if nothing is verified
         file.edit(progress.without_lines, "Verified")
-    if before.round and after.rounds != before.rounds:  # only ralph counts the rounds
+    if after.rounds != before.rounds:  # only ralph counts the rounds
         file.edit(progress.with_mode, after.mode or "build", before.rounds)
     commits, changed = Commits(), findings.changed or ()
     if not findings.blocked:  # else git may not run any more
@@ -98,8 +97,6 @@ def _begin_iteration(run: Run, agent: Agent) -> str:
     Raises RalphError, before money is spent, if it cannot succeed.
     """
     start, state, settings = run.start, run.state, run.settings
-    if not run.top.is_dir() or not os.path.samefile(run.top, "."):  # noqa: PTH121 - a fourth of Path's time
-        raise RalphError(f"{run.top}: the working directory is gone", 1)
     if not start.plan.is_file():
         raise RalphError(f"{start.plan}: the plan is gone", 1)
     state.make_room()
@@ -107,13 +104,15 @@ def _begin_iteration(run: Run, agent: Agent) -> str:
     if settings.mcp and not run.controller.picks_tasks:
         run.file.edit(edits.with_ids)  # now, so that an agent that adds an id does not seem to replace the task
     number = run.earlier + run.tally.iterations + 1
-    values: dict[str, Value] = {
-        "ITERATION": number,
-        "MEMORY": notices.prompt_memory(state, task=run.current.task, so_far=notices.run_figures(run)),
-        "CAN_RUN": agent.can_run(settings),
-        "RED_START": run.tally.red_start or "",
-    }
-    prompt = start.load_prompt().render({**run.current.values, **values})
+    prompt = start.load_prompt().render(
+        {
+            **run.current.values,
+            "ITERATION": number,
+            "MEMORY": notices.prompt_memory(state, task=run.current.task, so_far=notices.run_figures(run)),
+            "CAN_RUN": agent.can_run(settings),
+            "RED_START": run.tally.red_start or "",
+        }
+    )
     if run.current.number:
         run.screen.remark("")
     else:
@@ -137,13 +136,8 @@ def _run_agent(run: Run, agent: Agent, prompt: str, messages: NewMessages) -> Tu
     agent = agent._replace(rung=rung)
     stream = run.view.begin()
     silence_s = settings.idle_timeout or math.inf
-    whole_s = settings.iteration_timeout or math.inf
     result_at = retries_at = math.inf
     cut = None
-
-    def on_output(output: bytes, complaints: bytes) -> None:
-        stream.read_output(output)
-        stream.read_errors(complaints)
 
     def should_end(silent_s: float, took_s: float, printed: int) -> bool:
         nonlocal cut, result_at, retries_at
@@ -151,7 +145,7 @@ def _run_agent(run: Run, agent: Agent, prompt: str, messages: NewMessages) -> Tu
         retries_at = min(retries_at, took_s) if stream.retry else math.inf
         reached = {
             Outcome.OUT_OF_TIME: run.remaining_s() <= 0,
-            Outcome.TIMED_OUT: took_s > whole_s,
+            Outcome.TIMED_OUT: took_s > (settings.iteration_timeout or math.inf),
             Outcome.TROUBLE: took_s - retries_at > silence_s,  # printing retries is not a sign of life
             Outcome.HUNG: silent_s > silence_s,
             Outcome.TOO_LONG: printed > pace.transcript_bytes,
@@ -172,18 +166,15 @@ def _run_agent(run: Run, agent: Agent, prompt: str, messages: NewMessages) -> Tu
     argv = agent.command_line(settings, prompt, file=str(given), budget_usd=budget, mcp=run.start.tools_server)
     job = Command(argv, run.env, output=transcript, prompt=Path(os.devnull) if agent.prompt else given)
     began = time.monotonic()
-    try:
-        ended = run.run_supervised("the agent", job, on_output, should_end)
-    finally:
-        if settings.max_context is not None:
-            drop_stream_events(transcript)
+    ended = run.run_supervised("the agent", job, stream.read_output, should_end)
     if ended.unstarted:
-        why = f"the agent {argv[0]} cannot be started: {ended.unstarted}"
-        passes = run.tally.iterations > 0  # it was there an iteration ago, so it is being replaced
-        outcome = Outcome.TROUBLE if passes else Outcome.HOPELESS
-        return Turn(outcome=outcome, why=f"{why} (a script needs a right #! line; see --agent)")
-    turn = stream.to_turn(agent, ended, cut, took_s=time.monotonic() - began, now=pace.now())
-    turn.model = settings.model[: rung + 1][-1] if settings.model and agent.flags.get("model") else turn.model
+        why = f"the agent {argv[0]} cannot be started: {ended.unstarted} (a script needs a right #! line; see --agent)"
+        is_being_replaced = run.tally.iterations > 0  # since it was there an iteration ago
+        return Turn(outcome=Outcome.TROUBLE if is_being_replaced else Outcome.HOPELESS, why=why)
+    turn = stream.to_turn(agent, ended, cut, pace.now())
+    turn.took_s = time.monotonic() - began
+    if settings.model and agent.flags.get("model"):
+        turn.model = settings.model[: rung + 1][-1]
     return turn
 
 
@@ -229,9 +220,9 @@ def _write_down(run: Run, iteration: Iteration, summary: str) -> None:
         requirement_id=task or None,
         said=words,
         handover=turn.handover,
-        summary=shorten(summary, 500),
+        summary=summary,
         ended=turn.outcome.name.lower(),
-        until=turn.resets_at or 0,
+        until=turn.resets_at,
         counted=not (iteration.is_repeated or iteration.is_merge),
         merge="queued" if iteration.is_queued else "checked" if iteration.is_merge else "",
         refused=bool(iteration.refused),
@@ -317,23 +308,23 @@ def _wait_for_limit_or_trouble(run: Run, turn: Turn) -> Stop | None:
 
 
 def wait_watching_file(run: Run, seconds: float, *, is_pause: bool = False) -> None:
-    """Waits that long, by two clocks: one can be set, the other may miss sleep. A mere pause does not count as waiting.
+    """Waits that long, by a clock that nobody sets. A mere pause does not count as waiting.
 
     Ends sooner if there is something else to do: the user wrote stop or done into the file, or a limit is reached.
     """
     pace, tally = run.pace, run.tally
-    began = beat = running = pace.uptime_s()
-    until = pace.now() + seconds
-    while pace.now() < until and running - began < seconds and not _wait_is_pointless(run):
-        if running - beat >= _BEAT_S:
-            beat = running
+    began = beat = now = pace.uptime_s()
+    until = began + seconds
+    while now < until and not _wait_is_pointless(run):
+        if now - beat >= _BEAT_S:
+            beat = now
             run.outbox.send(Notice("alive"))
-        pace.sleep(min(_REREAD_S, seconds - (running - began), until - pace.now()))
-        running = pace.uptime_s()
+        pace.sleep(min(_REREAD_S, until - now))
+        now = pace.uptime_s()
     if not is_pause:
-        tally.unrecorded_wait_s += running - began
-        tally.waited_s += running - began
-        tally.last_wait_ended_at = running
+        tally.unrecorded_wait_s += now - began
+        tally.waited_s += now - began
+        tally.last_wait_ended_at = now
 
 
 def _wait_is_pointless(run: Run) -> bool:

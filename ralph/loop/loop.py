@@ -36,8 +36,7 @@ def prepare_next_iteration(run: Run) -> Stop | None:
     if stop := run.stop_if_git_tampered():
         return stop
     run.read_progress()
-    every = run.settings.validate_every
-    is_due = every is not None and is_validation_due(run, every)
+    is_due = is_validation_due(run)
     if run.file.last.mode != run.live.file_mode:
         switch_to_file_mode(run)
     run.controller.tidy_task_list()

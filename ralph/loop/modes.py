@@ -45,14 +45,14 @@ def switch_to_file_mode(run: Run) -> None:
     start_controller(run)
 
 
-def is_validation_due(run: Run, every: int) -> bool:
+def is_validation_due(run: Run) -> bool:
     """Whether enough was ticked for validate to run, at most max-rounds times; if no agent works, writes its name."""
-    now, live = run.file.last, run.live
+    now, live, every = run.file.last, run.live, run.settings.validate_every
     starts = [line.start for line, *_ in now.headings]
     listed, still_open = ({bisect(starts, task.line.start) for task in some} for some in (now.tasks, now.open))
     headings = len(listed - still_open)
     looks, ticked, had = live.validations = live.validations or (0, now.ticked, headings)
-    is_enough = now.ticked >= ticked + every or (now.ticked > ticked and headings > had)
+    is_enough = every is not None and (now.ticked >= ticked + every or (now.ticked > ticked and headings > had))
     is_due = is_enough and bool(now.open) and not now.mode and not now.done and looks < run.settings.max_rounds
     if is_due and (run.mode == "build" or run.start.is_role) and not run.controller.is_busy:
         live.validations = looks + 1, now.ticked, headings
@@ -65,9 +65,8 @@ def advance_mode(run: Run, stop: Stop) -> bool:
     mode = run.settings.next_mode
     if stop.reason is not Reason.DONE or run.start.asked.mode != "all" or not mode:
         return False
-    rounds = f"{run.file.last.round + 1}/{run.settings.max_rounds}"
     run.file.edit(progress.with_status, "IN_PROGRESS")
-    run.file.edit(progress.with_mode, mode, rounds)
+    _advance_file_mode(run, f"{run.file.last.round + 1}/{run.settings.max_rounds}")
     run.start.in_mode(mode).load_prompt()  # ends the run here if the template is missing or wrong
     return True
 
@@ -75,8 +74,9 @@ def advance_mode(run: Run, stop: Stop) -> bool:
 def claim_what_is_ticked(run: Run) -> None:
     """Under `all`, claims that the plan is done if no task is open: verify decides, so no agent is paid to say so."""
     now, settings = run.file.last, run.settings
-    if run.start.asked.mode == "all" and not settings.once and settings.verify and now.tasks and not now.open:
-        run.file.edit(lambda text: text if now.done else progress.with_status(text, "RALPH_DONE"))
+    is_over = now.tasks and not (now.open or now.done)
+    if is_over and run.start.asked.mode == "all" and not settings.once and settings.verify:
+        run.file.edit(progress.with_status, "RALPH_DONE")
 
 
 def end_one_iteration_mode(run: Run, iteration: Iteration) -> Iteration:
@@ -89,7 +89,8 @@ def end_one_iteration_mode(run: Run, iteration: Iteration) -> Iteration:
     if says_done or (ended_well and after.blocked is None):
         if after.done and not judges:
             run.console.complain("RALPH_DONE put back to IN_PROGRESS, since work begins now")
-            run.put_back.update({"RALPH_DONE": 0} if says_done else {})
+            if says_done:
+                run.put_back["RALPH_DONE"] = 0
         run.file.edit(progress.with_status, "IN_PROGRESS")
     if judges and missing:
         run.file.edit(progress.with_tasks_added, [task.line.body for task in missing])
@@ -98,23 +99,22 @@ def end_one_iteration_mode(run: Run, iteration: Iteration) -> Iteration:
         iteration = replace(iteration, missing=())
     if settings.strict:
         undo_ticks(run, run.mode, run.current.text_before)
-    stop = Stop(Reason.ONCE_FAILED, iteration.turn.why)
-    if iteration.changed and outcome in (Outcome.OK, Outcome.LIMIT, Outcome.TROUBLE):
-        why = f"it may change nothing but the progress file, and changed {join_names(iteration.changed, 10)}"
-        stop = Stop(Reason.ONCE_FAILED, why)
-    elif iteration.ended or iteration.is_repeated:
+    if iteration.ended or iteration.is_repeated:
         return iteration
-    elif ended_well:
-        return replace(iteration, ended=_choose_what_follows(run, judges=judges, goes_on=goes_on))
-    elif outcome in (Outcome.OUT_OF_BUDGET, Outcome.OUT_OF_TIME):
-        return replace(iteration, ended=stop._replace(reason=Reason.LIMIT))
-    if goes_on and not ended_well:
-        return replace(iteration, ended=None, is_repeated=False, failed=stop.why)  # it is retried, up to max-failures
-    return replace(iteration, ended=stop, is_repeated=False)
+    if ended_well:
+        stop = _choose_what_follows(run, iteration, judges=judges, goes_on=goes_on)
+        return replace(iteration, ended=stop)
+    is_limit = outcome in (Outcome.OUT_OF_BUDGET, Outcome.OUT_OF_TIME)
+    if goes_on and not is_limit:
+        return replace(iteration, failed=iteration.turn.why)  # it is retried, up to max-failures
+    return replace(iteration, ended=Stop(Reason.LIMIT if is_limit else Reason.ONCE_FAILED, iteration.turn.why))
 
 
-def _choose_what_follows(run: Run, *, judges: bool, goes_on: bool) -> Stop | None:
+def _choose_what_follows(run: Run, iteration: Iteration, *, judges: bool, goes_on: bool) -> Stop | None:
     """Sets what follows a mode of one iteration that ended well; returns why the run ends with it."""
+    if iteration.changed:
+        why = f"it may change nothing but the progress file, and changed {join_names(iteration.changed, 10)}"
+        return Stop(Reason.ONCE_FAILED, why)
     blocked = run.file.last.blocked
     if blocked is not None:
         if not judges:

@@ -155,7 +155,6 @@ def _prepare_session(run: Run, held_lock: Lock, wiring: Wiring) -> None:
     noted = state.load_note(StartResult)
     run.tally.red_start = noted.failure if noted and noted.command == start.settings.verify else None
     file.read()
-    file.check_writable()
     if start.imported and not file.last.tasks and not file.last.done:
         found = start.imported
         run.console.complain(f"{plural(len(found.tasks), 'task')} taken from {found.place} into the Task List")
@@ -174,15 +173,13 @@ def _prepare_session(run: Run, held_lock: Lock, wiring: Wiring) -> None:
         file.edit(progress.without_lines, "RALPH_BLOCKED")
     state.remove_iteration_note()
     run.screen.remark(f"ralph: {notices.first_line(run)}")
-    opened = state.load_note(BlockReason)
-    run.tally.begin_after_breaker(opened.reason if opened else "", run.settings)
+    if opened := state.load_note(BlockReason):
+        run.tally.begin_after_breaker(opened.reason, run.settings)
     state.remove_note(BlockReason)
     is_first_sum = run.settings.max_total_cost is not None and "Spent" not in now.words
-    known = []
-    if is_first_sum or not now.tasks:  # 90 ms for 3,000 iterations
-        known = journal.parse_lines(files.read_or_empty(state.journal))
-    moves = (one.moved for one in known if one.event == "iteration")
-    run.tally.has_moved = bool(now.tasks) or any(moves)
+    looks_back = is_first_sum or not now.tasks  # 90 ms for 3,000 iterations
+    known = journal.parse_lines(files.read_or_empty(state.journal) if looks_back else b"")
+    run.tally.has_moved = bool(now.tasks) or any(one.moved for one in journal.iterations_in(known))
     if is_first_sum and (spent := journal.sum_up(known).cost_usd):
         file.edit(progress.with_spent, spent)
 
@@ -204,7 +201,7 @@ def _close_session(run: Run, stop: Stop) -> None:
     if has_begun or reason is not Reason.HOPELESS:
         run.screen.say(f"ralph: {notices.last_line(run, stop)}")
     if has_begun:
-        if reason.code == 1 and not (is_attended() and stop.why in "".join([*run.last_lines][-1:])):
+        if reason.code == 1 and not (is_attended() and stop.why in "\n".join(run.last_lines)):
             run.console.complain(stop.why)
         run.outbox.send(notices.end_notice(run, stop))
     hurried = signals.is_impatient if reason is Reason.INTERRUPTED else signals.interrupted

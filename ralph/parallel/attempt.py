@@ -108,7 +108,7 @@ class AttemptResult:
             cost_usd=total.cost_usd,
             at_least=total.cost_at_least or bool(self.why),
             tokens={kind: getattr(total, kind) for kind in journal.TOKENS},
-            resets_at=int(last.until) or None,
+            resets_at=int(last.until),
             took_s=total.duration_s,
             model=last.model,
         )

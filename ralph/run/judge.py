@@ -232,7 +232,7 @@ def add_to_tally(tally: Tally, iteration: Iteration, task: str = "") -> None:
 
 def pause_after_turn_s(turn: Turn, *, repeats: int, now: float) -> float:
     """Returns the seconds to pause after such a turn, twice as many for each of `repeats` directly before it."""
-    rest_s = (turn.resets_at or 0.0) - now
+    rest_s = turn.resets_at - now
     first, most = (30.0, 900.0) if turn.outcome is Outcome.TROUBLE else (300.0, 3600.0)
     if rest_s > 0:
         first = 3.0  # avoids spinning on a limit that does not end when it should

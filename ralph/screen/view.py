@@ -103,7 +103,7 @@ class View:
             yield from wrap(text.rstrip("\n"), None if self._shows_all else room)
         elif kind in ("retry", "note"):
             yield f"… {text}"
-        elif kind == "result" and context is not None:
+        elif kind == "result" and context:
             yield f"context {context:.0%}"
         elif self._shows_all and kind in _SIGNS:
             sign = "✗" if event.get("is_error") else _SIGNS[kind]

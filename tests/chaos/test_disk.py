@@ -94,7 +94,7 @@ def test_a_working_directory_that_turns_read_only_is_moved_away_and_is_removed(
 ) -> None:
     """What is left of the progress file is what it said before, and where.
 
-    A worktree that was made anew is another folder: what ralph has locked is no longer where people look.
+    A folder that is moved away takes its plan along.
     """
     away = project.root.with_name("away")
     project.has_tasks("one", "two", notes=KNOWN)
@@ -103,9 +103,9 @@ def test_a_working_directory_that_turns_read_only_is_moved_away_and_is_removed(
     said(project.build(prefix=no_override), "Permission denied")
     assert (len(agent.calls), offspring.alive(), ONE_DONE in project.progress_text) == (1, [], True)
     project.root.chmod(0o700)
-    moves = f"mv {project.root} {away} && cp -r {away} {project.root}"
-    agent.story(step(server, after=[runs(moves)]))
-    said(project.build(), f"{project.root}: the working directory is gone")
+    agent.story(step(server, after=[runs(f"mv {project.root} {away}")]))
+    said(project.build(), f"{project.root / 'feature.md'}: the plan is gone")
+    away.rename(project.root)
     assert (len(agent.calls), offspring.alive(), ONE_DONE in project.progress_text) == (2, [], True)
     before = project.progress.read_bytes()
     agent.story(step(after=[runs(f"rm -r {project.root}")]))
