@@ -41,9 +41,9 @@ iteration, RALPH_BLOCKED: why needs you, RALPH_DONE means that all is done.
 Exit codes: 0 done, 1 error, 2 wrong usage, 3 stopped early, work remains,
 4 needs you, 75 another run is active here; 129, 130, 143 by signal."""
 
-_PLACES = """In brackets: the default. Each setting may also stand, --max-time as RALPH_MAX_TIME, in the environment, as
-a line `RALPH_MAX_TIME: 8h` in the plan, in ./.ralph.env, in ~/.ralph.env, or in a prompt template; the command line
-wins, then the first of these. The plan, ./.ralph.env and templates may not name the agent: it could write them."""
+_PLACES = """Defaults are in brackets. You can also set each one in the environment (--max-time as RALPH_MAX_TIME), as a
+line `RALPH_MAX_TIME: 8h` in the plan, in ./.ralph.env, in ~/.ralph.env, or in a prompt template; the command line
+wins, then the first of these. The plan, ./.ralph.env and templates cannot set the agent, since it could write them."""
 
 
 def main() -> None:
@@ -226,7 +226,7 @@ _VERBS = [
         """Without PLAN: plans and builds a sample in a throwaway repository, with a fake agent: no key, no network.
 
         With PLAN: works through it in a throwaway copy of your repository, with your prompts, settings, verify command,
-        hooks, limits and channels; then says what would have happened, and what would have gone wrong. Takes MODE and
+        hooks, limits and channels; then prints what happened and what went wrong. Takes MODE and
         all options of a run. Spends nothing and leaves the repository as it is. Exit code 0 or 1.
         """,
         _flag("print everything that the fake agent says and does", "--verbose"),
@@ -235,9 +235,9 @@ _VERBS = [
     _make_verb(
         "doctor",
         "ralph.commands.doctor:doctor",
-        """Whether a run would find what it needs, and what to do about what is missing. Exit code 0 or 1.
+        """Checks the setup for a run, and says how to fix what is missing. Exit code 0 or 1.
 
-        With PLAN also what is its own: settings, progress file, prompts. Takes MODE and all options of a run.
+        With PLAN it also checks its settings, progress file and prompts. Takes MODE and all options of a run.
         """,
         _flag("print every check, not only one per subject", "--verbose"),
         _JSON,

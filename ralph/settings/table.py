@@ -201,36 +201,36 @@ class Settings:
     On the class itself, each attribute is its row of the table.
     """
 
-    max_iterations = _limit("iterations of this run", "unlimited")
-    max_time = _time("time of this run; a running iteration ends then", "unlimited", alias="duration")
-    max_cost = _usd("US dollars of this run")
-    max_iteration_cost = _usd("US dollars of one iteration")
-    max_total_cost = _usd("US dollars of the plan for ever, on its line Spent:")
+    max_iterations = _limit("maximum iterations of this run", "unlimited")
+    max_time = _time("maximum time of this run; ends the running iteration too", "unlimited", alias="duration")
+    max_cost = _usd("maximum cost of this run in US dollars")
+    max_iteration_cost = _usd("maximum cost of one iteration in US dollars")
+    max_total_cost = _usd("maximum cost of the plan over all runs in US dollars; counts its Spent: line")
     max_failures = _limit(
-        "failed iterations, tasks given up or refused claims in a row before ralph gives up; off = never", "3"
+        "give up after this many failed iterations, blocked tasks or rejected claims in a row; off = never", "3"
     )
-    max_stalls = _limit("iterations in a row that change nothing before ralph gives up; off = never", "5")
+    max_stalls = _limit("give up after this many iterations in a row that change nothing; off = never", "5")
     delay: float = _row(
         "TIME",
         "pause between iterations",
         "2s",
         parse_matching(_DURATION, _sum_seconds, "a time such as 2s, 90m, 4h or 1h30m"),
     )
-    idle_timeout = _time("silence after which ralph kills the agent", "30m")
-    iteration_timeout = _time("time that one iteration may take", "off")
+    idle_timeout = _time("kill the agent after this long without output", "30m")
+    iteration_timeout = _time("maximum time of one iteration", "off")
     max_context: float | None = _row(
         "PERCENT",
-        "part of the model's context after which an iteration starts fresh",
+        "end an iteration once it has used this part of the model's context",
         "off",
         parse_matching_or_off(r"[1-9]\d?%", lambda text: int(text[:-1]) / 100, "a part of the context such as 60%"),
     )
-    wait = _flag("wait for the end of a reached usage limit, or stop with exit 3", "true")
+    wait = _flag("at a usage limit wait until it is over; otherwise stop with exit code 3", "true")
     verify: str | None = _row(
-        "COMMAND", "shell command that must pass before RALPH_DONE counts; strict: before each task does"
+        "COMMAND", "shell command that must pass before RALPH_DONE counts; with --strict before each tick"
     )
-    verify_timeout = _time("time that the verify command may take", "30m")
-    strict = _flag("ralph picks each task, checks it, ticks it and commits it; the agent only proposes", "false")
-    task: str | None = _row("ID", "work on this task alone", sources=PRIVATE, needs="strict")
+    verify_timeout = _time("maximum time of the verify command", "30m")
+    strict = _flag("ralph picks, checks, ticks and commits each task; the agent only proposes", "false")
+    task: str | None = _row("ID", "work only on this task", sources=PRIVATE, needs="strict")
     max_tries = _limit("failed attempts at a task before it is marked [!]; off = never", "3", needs="strict")
     on_failure = _word(
         "keep|restore", "a failed attempt's changes: kept for the next one, or undone", "keep", needs="strict"
@@ -239,23 +239,23 @@ class Settings:
         "undo|abort", "what the agent changed in the tasks: undone, or the run ends too", "undo", needs="strict"
     )
     criteria = _word(
-        "lenient|strict", "strict refuses tasks whose verify: lines no machine can check", "lenient", needs="strict"
+        "lenient|strict", "strict rejects tasks with verify: lines that no machine can check", "lenient", needs="strict"
     )
     evidence: bool = _row(
         "on|off",
-        "run checks before a task's first attempt, and all again before done",
+        "run a task's checks before its first attempt, and all checks again before done",
         "on",
         truth,
         needs="strict",
     )
-    base_url = _url("where `GET /path returns 200` is asked", needs="strict")
-    jobs = _number("tasks tried at the same time, each in a clone", "1", alias="max-agents", needs="strict")
-    setup: str | None = _row("COMMAND", "shell command that makes a clone ready, such as 'npm ci'", needs="strict jobs")
+    base_url = _url("the server for checks such as `GET /path returns 200`", needs="strict")
+    jobs = _number("work on this many tasks at the same time, each in a clone", "1", alias="max-agents", needs="strict")
+    setup: str | None = _row("COMMAND", "shell command that prepares a clone, such as 'npm ci'", needs="strict jobs")
     setup_copy = _list(
         "ignored files that a clone needs, such as .env; may be repeated", parse=_split_words, needs="strict jobs"
     )
-    allow_dirty = _flag("begin though tracked files have changes that are not committed", "false", needs="strict jobs")
-    keep_clones = _flag("leave the clones there, for looking", "false", needs="strict jobs")
+    allow_dirty = _flag("start even if tracked files have uncommitted changes", "false", needs="strict jobs")
+    keep_clones = _flag("keep the clones, so that you can inspect them", "false", needs="strict jobs")
     runner: Words | None = _command("a command in front of each attempt, such as 'srun -N1'", needs="strict jobs")
     landing_window: int | None = _number(
         "finished tasks checked at the same time before they are merged; 1, or 4 with --executor or --runner",
@@ -280,24 +280,24 @@ class Settings:
         "what the agent may not use: WebFetch, Bash(rm:*), the lists git-write and not-uv", parse=_parse_deny_list
     )
     roles = _list(
-        "modes that each task passes in turn, such as test,build,review", sources=_BEFORE_TEMPLATE, needs="strict"
+        "modes that each task goes through in turn, such as test,build,review", sources=_BEFORE_TEMPLATE, needs="strict"
     )
-    max_rounds = _number("rounds of build and validate with `all` before it needs you", "3")
-    validate_every = _limit("ticks, or a heading's tasks, after which validate looks; 5 with all", "off")
+    max_rounds = _number("maximum rounds of build and validate with `all`; then ralph needs you", "3")
+    validate_every = _limit("validate after this many ticks, and after all tasks of a heading; 5 with all", "off")
     history: Path | None = _row(
         "FILE",
-        "a JSONL file to which each attempt is appended",
+        "a JSONL file; each attempt is appended to it",
         parse=parse_matching(r"[^\0]+\.jsonl", _expand_home, "a file of its own such as attempts.jsonl"),
         sources=_BEFORE_TEMPLATE,
     )
-    notify_frequency = _limit("a progress notice after iteration 1 and every N; off = none", "5")
-    heartbeat_url = _url("fetched after every iteration and every 5 minutes of waiting", sources=PRIVATE)
-    auto_commit = _flag("commit after each task; with --strict ralph does, else the agent", "true")
+    notify_frequency = _limit("notify about progress after iteration 1 and every N iterations; off = never", "5")
+    heartbeat_url = _url("fetch this URL after every iteration, and every 5 minutes while waiting", sources=PRIVATE)
+    auto_commit = _flag("commit after each task: ralph with --strict, else the agent", "true")
     agent: Words = _command(
         "claude, codex, gemini, opencode, or a command that reads a prompt; a,b = b while a is at its limit", "claude"
     )
     agent_for: Words = _row("MODE=AGENT", "the agent of a mode or role; may be repeated", many=True, sources=PRIVATE)
-    wrap: Words | None = _command("a command in front of the agent, of verify and of hooks, such as bwrap …")
+    wrap: Words | None = _command("sandbox command in front of the agent, verify and hooks, such as bwrap …")
     mcp = _flag("give the agent the tools of `ralph mcp`", "false")
     model: Words | None = _row(
         "NAME",
@@ -308,18 +308,18 @@ class Settings:
         modes_own=True,
     )
     effort: str | None = _word(
-        "none|low|medium|high|xhigh|max", "how hard the agent thinks", alias="reasoning", modes_own=True
+        "none|low|medium|high|xhigh|max", "how hard the model thinks", alias="reasoning", modes_own=True
     )
-    max_turns: int | None = _number("turns of the agent in one iteration")
+    max_turns: int | None = _number("maximum turns of the agent in one iteration")
     prompts: Path | None = _row(
-        "DIR", "a folder of PROMPT_<mode>.md files, looked in first", parse=_parse_folder, sources=_BEFORE_TEMPLATE
+        "DIR", "a folder with PROMPT_<mode>.md files, searched first", parse=_parse_folder, sources=_BEFORE_TEMPLATE
     )
     progress_file: Path | None = _row(
-        "FILE", "the file that holds the state, if not <plan>_PROGRESS.md", parse=_any_path, sources=_BEFORE_TEMPLATE
+        "FILE", "the progress file, if not <plan>_PROGRESS.md", parse=_any_path, sources=_BEFORE_TEMPLATE
     )
     once = _flag("one iteration that changes nothing but the progress file", "false", sources=Source.TEMPLATE)
     then = _list("the mode that follows, and others that may", sources=Source.TEMPLATE)
-    interactive = _flag("you talk to the agent, on a terminal", "false", sources=Source.TEMPLATE)
+    interactive = _flag("you talk to the agent in a terminal", "false", sources=Source.TEMPLATE)
 
     def __init__(self, **found: Any) -> None:
         self.given = dict[str, GivenSetting]()
