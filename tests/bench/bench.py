@@ -34,6 +34,13 @@ seq 0 15 | xargs -P "$1" -I@ sh -c 'echo "File \`made/@\` exists" | "$0";
 flock .git sh -c "sleep $1 && git add made/@ && git commit -qm @"' "$2" "$3"
 """
 """So many at once, the agent, and the seconds that verify takes, within the lock: each commit has passed."""
+PROFILED = """
+import cProfile, os
+from ralph.cli import main
+profile, leave = cProfile.Profile(), os._exit
+os._exit = lambda code: (profile.dump_stats("profile"), leave(code))
+profile.runcall(main)
+"""
 BARE = 'n=0; while [ "$n" -lt "$1" ]; do cat "$2" | "$3"; n=$((n + 1)); done'
 AGENT = shutil.which("true") or "true"
 """The program: by its name alone a shell would do without one."""
@@ -180,7 +187,7 @@ def hops(bench: Bench) -> None:
     calls = []
     for count in ("1", "2"):
         folder = bench.folder("outside")
-        profiled = (bench.python, "-m", "cProfile", "-o", "profile", "-m", "ralph", "feature.md", count)
+        profiled = (bench.python, "-c", PROFILED, "feature.md", count)
         bench.cost("outside", *profiled, "--agent", AGENT, *NEVER)
         seen: dict[tuple[str, int, str], tuple[int, ...]] = marshal.loads((folder / "profile").read_bytes())
         calls.append({where: numbers[1] for where, numbers in seen.items() if "/ralph/" in where[0]})
