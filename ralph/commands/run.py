@@ -14,34 +14,32 @@ from ralph.run.prepared import PreparedStart
 from ralph.run.stop_rules import Reason, Stop, Tally, stop_reason
 from ralph.screen.text import is_attended
 from ralph.settings import options, sources, table
-from ralph.store.state import State
 
 
 def start_run(asked: options.Invocation) -> int:
     """Does what the user asked for, and returns the exit code."""
     start = find_start(asked)
-    state = State(start.name, start.progress_path)
     if asked.dry_run:
         from ralph.commands.single_turn import show_dry_run  # noqa: PLC0415 - as `session` below
 
-        show_dry_run(start, state)
+        show_dry_run(start)
         return 0
     if start.settings.interactive:
         from ralph.commands.single_turn import talk  # noqa: PLC0415 - same
 
-        following = talk(start, state)
+        following = talk(start)
         return start_run(following) if following else 0
     held_lock = lock.acquire_lock(lock.working_tree(Path.cwd()))
-    file = ProgressFile(start.progress_path, state)
+    file = ProgressFile(start.progress_path, start.state)
     file.recall_text_before_death()
     now = file.read() if file.exists() else None
     check_progress_owner(start, now)
-    if now and not held_lock.dead_run_mark() and (early := why_nothing_to_do(start, state, file.text)):
+    if now and not held_lock.dead_run_mark() and (early := why_nothing_to_do(start, file.text)):
         raise RalphError.of([early, *start.imported_tasks_missing_from(file.text)])
     from ralph.commands.wiring import WIRING  # noqa: PLC0415 - same
     from ralph.loop.session import run_session  # noqa: PLC0415 - 60 ms that a run with nothing to do should not pay
 
-    return run_session(start, file, state, held_lock, WIRING)
+    return run_session(start, file, held_lock, WIRING)
 
 
 def find_start(asked: options.Invocation) -> PreparedStart:
@@ -93,12 +91,12 @@ def _progress_path(plan: Path, given: Iterable[table.GivenSetting]) -> Path:
     return sources.resolve_only(given, "RALPH_PROGRESS_FILE").progress_file or usual
 
 
-def why_nothing_to_do(start: PreparedStart, state: State, text: bytes) -> RalphError | None:
+def why_nothing_to_do(start: PreparedStart, text: bytes) -> RalphError | None:
     """Returns why a run has nothing to do with this progress file, and what the user can do; None if there is work."""
     path, now = start.progress_path, progress.parse(text)
     if now.blocked_by_ralph and is_attended():
         now = progress.parse(progress.without_lines(text, "RALPH_BLOCKED"))
-    if state.unjudged_iteration() and now.blocked is None:
+    if start.state.unjudged_iteration() and now.blocked is None:
         return None  # what the run wrote that died was never checked
     stop = stop_reason(now, Tally(), start.settings)
     if stop and stop.reason is Reason.DONE and start.is_strict_build and start.is_verified_stale(now):

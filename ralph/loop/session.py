@@ -55,13 +55,13 @@ class Wiring(NamedTuple):
     """What the supervisor does once ralph is dead and everything has ended."""
 
 
-def run_session(start: PreparedStart, file: ProgressFile, state: State, held_lock: Lock, wiring: Wiring) -> int:
+def run_session(start: PreparedStart, file: ProgressFile, held_lock: Lock, wiring: Wiring) -> int:
     """Runs the loop to its end and returns the exit code, 128 + its number if a signal ended it.
 
     Raises RalphError if no iteration could begin. A bug in ralph leaves the lock, and the supervisor, which still has
     an agent to end, in place.
     """
-    run = _open_run(start, file, state, held_lock, wiring)
+    run = _open_run(start, file, held_lock, wiring)
     run.screen.status = partial(notices.status_line, run)
     run.screen.open()
     stop = Stop(Reason.HOPELESS, "an error in ralph itself, which it printed")
@@ -84,9 +84,9 @@ def run_session(start: PreparedStart, file: ProgressFile, state: State, held_loc
     return stop.reason.code + (signals.interrupted() or 0 if stop.reason is Reason.INTERRUPTED else 0)
 
 
-def _open_run(start: PreparedStart, file: ProgressFile, state: State, held_lock: Lock, wiring: Wiring) -> Run:
+def _open_run(start: PreparedStart, file: ProgressFile, held_lock: Lock, wiring: Wiring) -> Run:
     """Starts the supervisors and returns the context of a run."""
-    settings, asked, pace = start.settings, start.asked, Pace()
+    settings, asked, state, pace = start.settings, start.asked, start.state, Pace()
     run_id = time.strftime("%Y%m%d-%H%M%S-") + os.urandom(3).hex()
     is_attempt = "RALPH_ATTEMPT" in os.environ
     console = Console(Screen(quiet=asked.quiet, verbose=asked.verbose, spinner=not asked.no_spinner), pace)

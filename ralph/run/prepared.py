@@ -18,6 +18,7 @@ from ralph.plan.prompt import Prompt, Value, available_modes, template_folders
 from ralph.settings import denied, sources
 from ralph.settings.options import Invocation
 from ralph.settings.table import GivenSetting, Settings, agent_variable_name
+from ralph.store.state import State
 
 if TYPE_CHECKING:
     from ralph.agent.command import Agent
@@ -64,6 +65,11 @@ class PreparedStart:
     def is_strict_build(self) -> bool:
         """Whether ralph picks the tasks; in a mode of one iteration, such as plan, it does not."""
         return self.settings.strict and not self.settings.once
+
+    @cached_property
+    def state(self) -> State:
+        """The plan's state folder."""
+        return State(self.name, self.progress_path)
 
     @cached_property
     def agents(self) -> "list[Agent]":
