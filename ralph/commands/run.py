@@ -2,7 +2,6 @@
 
 import os
 import shlex
-from collections.abc import Iterable
 from pathlib import Path
 
 from ralph import files
@@ -13,7 +12,7 @@ from ralph.process import lock
 from ralph.run.prepared import PreparedStart
 from ralph.run.stop_rules import Reason, Stop, Tally, stop_reason
 from ralph.screen.text import is_attended
-from ralph.settings import options, sources, table
+from ralph.settings import options, sources
 
 
 def start_run(asked: options.Invocation) -> int:
@@ -46,15 +45,14 @@ def find_start(asked: options.Invocation) -> PreparedStart:
     """Finds plan, settings and progress file, and changes nothing. Raises RalphError with all that is wrong."""
     plan = Path(asked.plan)
     text = files.read_or_empty(plan)
-    if not asked.plan:
-        raise RalphError("no plan is named", fix="write ralph PLAN; ralph --help says more")
     if not text and files.is_file(plan):
         raise RalphError(f"{plan}: has nothing in it that can be read", fix="describe in it what you want")
     if not text:
-        meant = options.suggest_command(asked.plan, asked.mode)
-        raise RalphError(f"{plan}: No such file", fix=meant or "name the plan first")
+        what = f"{plan}: No such file" if asked.plan else "no plan is named"
+        raise RalphError(what, fix=options.suggest_command(asked.plan, asked.mode) or "name the plan first")
     given = sources.collect_settings(plan, asked.given)
-    progress_path = _progress_path(plan, given)
+    set_path = sources.resolve_only(given, "RALPH_PROGRESS_FILE").progress_file
+    progress_path = set_path or Path(f"{files.plan_name(plan)}_PROGRESS.md")
     imported = None
     if plan.name.endswith(".json") or b"json" in text.lower():
         from ralph.plan import taskjson  # noqa: PLC0415 - 10 ms that only plans in JSON pay
@@ -66,7 +64,7 @@ def find_start(asked: options.Invocation) -> PreparedStart:
         plan=Path(os.path.realpath(plan)),
         name=files.plan_name(plan),
         given=given,
-        file_mode=now.mode,
+        progress_before=now,
         imported=imported,
         progress_path=progress_path,
         rehearsal="RALPH_REHEARSAL" in os.environ,
@@ -84,11 +82,6 @@ def find_start(asked: options.Invocation) -> PreparedStart:
         entered = start.in_mode("build")
         entered.settings.remarks.append(RalphError(f"{progress_path}: Mode: {mode} is ignored: {error.message}"))
         return entered
-
-
-def _progress_path(plan: Path, given: Iterable[table.GivenSetting]) -> Path:
-    usual = Path(f"{files.plan_name(plan)}_PROGRESS.md")
-    return sources.resolve_only(given, "RALPH_PROGRESS_FILE").progress_file or usual
 
 
 def why_nothing_to_do(start: PreparedStart, text: bytes) -> RalphError | None:

@@ -54,12 +54,24 @@ def _prompt_values(start: PreparedStart, task_id: str = "") -> dict[str, Value]:
 
 
 def talk(start: PreparedStart) -> options.Invocation | None:
-    """Holds the conversation. Returns the run to start afterwards, or None. Raises RalphError without a terminal."""
+    """Holds the conversation. Returns the run to start afterwards, or None.
+
+    Raises RalphError without a terminal; sends one notice first if the progress file asked for the conversation.
+    """
     file = ProgressFile(start.progress_path, start.state)
     if start.rehearsal:
         raise RalphError(f"{start.mode} is a conversation, which cannot be rehearsed", fix="name another mode")
     if not (os.isatty(0) and os.isatty(1)):
-        _call_user(start)
+        fix = f"start ralph {shlex.quote(start.asked.plan)} {start.mode} in a terminal"
+        wanted = RalphError(f"{start.name}: {start.mode} is a conversation", 4, fix=fix)
+        note = AnnouncedConversation(mode=start.mode)
+        if start.asked.mode != start.mode and start.state.load_note(AnnouncedConversation) != note:
+            start.state.save_note(note)
+            values = sources.channel_values()
+            notice = channels.Notice("blocked", "Ralph Blocked", f"Plan: {start.name}\n{wanted.message}")
+            for channel in channels.configured_channels(values):
+                channels.deliver_notice(channel, notice, values)
+        raise wanted
     held_lock = _acquire_lock(start, file)
     signals.install_handlers()  # from here on they are passed on to the agent
     changed = _converse(start, file)
@@ -68,23 +80,9 @@ def talk(start: PreparedStart) -> options.Invocation | None:
     mode = start.settings.next_mode or "build"
     if not click.confirm(f"ralph: continue with {mode}?"):
         return None
-    if start.file_mode == start.mode:
+    if start.progress_before.mode == start.mode:
         file.edit(progress.with_mode, mode)
     return start.asked._replace(mode=mode) if start.asked.mode == start.mode else start.asked
-
-
-def _call_user(start: PreparedStart) -> None:
-    """Raises RalphError that a terminal is needed; sends one notice if the progress file asked for the conversation."""
-    fix = f"start ralph {shlex.quote(start.asked.plan)} {start.mode} in a terminal"
-    wanted = RalphError(f"{start.name}: {start.mode} is a conversation", 4, fix=fix)
-    note, state = AnnouncedConversation(mode=start.mode), start.state
-    if start.asked.mode != start.mode and state.load_note(AnnouncedConversation) != note:
-        state.save_note(note)
-        values = sources.channel_values()
-        notice = channels.Notice("blocked", "Ralph Blocked", f"Plan: {start.name}\n{wanted.message}")
-        for channel in channels.configured_channels(values):
-            channels.deliver_notice(channel, notice, values)
-    raise wanted
 
 
 def _acquire_lock(start: PreparedStart, file: ProgressFile) -> lock.Lock:

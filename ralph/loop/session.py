@@ -107,7 +107,7 @@ def _open_run(start: PreparedStart, file: ProgressFile, held_lock: Lock, wiring:
     jobs = settings.jobs + merge_window(settings) if settings.jobs > 1 and settings.strict else 0
     return Run(
         id=run_id,
-        live=LiveState(start=start, file_mode=start.file_mode),
+        live=LiveState(start=start, file_mode=start.progress_before.mode),
         modes={(start.mode, start.is_role): start},
         make_controller=wiring.make_controller,
         file=file,
