@@ -62,8 +62,7 @@ def run_session(start: PreparedStart, file: ProgressFile, held_lock: Lock, wirin
     an agent to end, in place.
     """
     run = _open_run(start, file, held_lock, wiring)
-    run.screen.status = partial(notices.status_line, run)
-    run.screen.open()
+    run.screen.open(partial(notices.status_line, run))
     stop = Stop(Reason.HOPELESS, "an error in ralph itself, which it printed")
     failure = None
     try:
@@ -89,7 +88,7 @@ def _open_run(start: PreparedStart, file: ProgressFile, held_lock: Lock, wiring:
     settings, asked, state, pace = start.settings, start.asked, start.state, Pace()
     run_id = time.strftime("%Y%m%d-%H%M%S-") + os.urandom(3).hex()
     is_attempt = "RALPH_ATTEMPT" in os.environ
-    console = Console(Screen(quiet=asked.quiet, verbose=asked.verbose, spinner=not asked.no_spinner), pace)
+    console = Console(Screen(quiet=asked.quiet, spinner=not asked.no_spinner), pace)
     file.say = console.complain
     monitor = "" if start.rehearsal else settings.heartbeat_url or ""
     values = {} if is_attempt else {**sources.channel_values(), "RALPH_HEARTBEAT_URL": monitor}
@@ -116,10 +115,8 @@ def _open_run(start: PreparedStart, file: ProgressFile, held_lock: Lock, wiring:
         began=pace.uptime_s(),
         top=top,
         console=console,
-        view=View(console.screen.say_for_agent, whole=console.screen.verbose),
-        outbox=channels.Outbox(
-            channels.configured_channels(values), values, lambda line: console.complain(line, once=line)
-        ),
+        view=View(console.screen.say_for_agent, whole=asked.verbose),
+        outbox=channels.Outbox(values, lambda line: console.complain(line, once=line)),
         changes=Changes(top, start.own_files),
         git_settings=git_settings,
         history=None if start.rehearsal or is_attempt or not settings.history else settings.history.resolve(),
