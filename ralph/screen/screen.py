@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from ralph.screen.text import can_move_cursor, clip, is_foreground, terminal_width, wrap
+from ralph.screen.text import clip, is_foreground, terminal_width, wrap
 from ralph.words import without_control_codes
 
 _BYTES_KEPT = 16_000_000
@@ -28,7 +28,7 @@ class Screen:
     def __init__(self, *, quiet: bool, spinner: bool) -> None:
         self.quiet = quiet
         """Whether to print only a line per iteration, wait and run."""
-        able = can_move_cursor()
+        able = os.isatty(1) and os.environ.get("TERM") not in ("", "dumb", None)  # to do more than print lines
         has_colors = able and not os.environ.get("NO_COLOR")
         self._bold, self._dim, self._off = ("\x1b[1m", "\x1b[2m", "\x1b[0m") if has_colors else ("", "", "")
         self.is_live = able and spinner and not quiet

@@ -20,7 +20,7 @@ from pathlib import Path
 import click
 
 from ralph import files
-from ralph.commands.rehearsal import sample
+from ralph.commands.rehearsal.standin import SAMPLE_BEGINS
 from ralph.commands.run import find_start
 from ralph.errors import RalphError
 from ralph.git.changes import Changes, run_git
@@ -97,7 +97,7 @@ def _enter_sample(top: Path) -> None:
     }
     top.mkdir(parents=True)
     os.chdir(top)
-    if run_in_front(["sh", "-c", sample.BEGINS]):
+    if run_in_front(["sh", "-c", SAMPLE_BEGINS]):
         raise RalphError("git does not work", 1, fix="install git, or fix it; a rehearsal commits for real")
 
 
