@@ -250,7 +250,6 @@ from ralph.plan.progress.file import ProgressFile
 from ralph.process import lock
 from ralph.run.judge import Controller
 from ralph.settings.options import Invocation
-from ralph.store.state import State
 
 class Fourth(Controller):
     def __init__(self, run):
@@ -260,10 +259,9 @@ class Fourth(Controller):
         return run_agent_once(self.run)
 
 start = find_start(Invocation("feature.md", "build", (), (), None))
-state = State(start.name, start.progress_path)
-file = ProgressFile(start.progress_path, state)
+file = ProgressFile(start.progress_path, start.state)
 held = lock.acquire_lock(lock.working_tree(Path.cwd()))
-sys.exit(run_session(start, file, state, held, Wiring(Fourth, recover, record_tree_after_death)))
+sys.exit(run_session(start, file, held, Wiring(Fourth, recover, record_tree_after_death)))
 """
 
 

@@ -16,7 +16,7 @@ from http_server import Server
 from ralph_driver import COMMAND, Project, Run, eventually, everything_in, executable, progress_text
 from tmux import Tmux, lines_only
 
-from ralph.commands.rehearsal import sample
+from ralph.commands.rehearsal.standin import SAMPLE_WORK
 
 HAPPENED, WRONG = "WHAT HAPPENED", "WHAT WENT WRONG"
 NOTHING = ["  nothing, and your files are as they were"]
@@ -61,8 +61,8 @@ def test_the_sample_is_planned_and_built_whatever_the_user_has_set(plain_project
     lines = lines_only(run.stdout).splitlines()
     shown = ["cat sample.md", "ralph sample.md plan", "ralph sample.md build", "git log --oneline"]
     assert [line[2:] for line in lines if line.startswith("$ ")] == [*shown, "cat sample_PROGRESS.md"]
-    assert [line[6:] for line in lines if line.startswith("- [x] ")] == list(sample.WORK)
-    for number, task in enumerate(sample.WORK, 1):  # planning was the first iteration
+    assert [line[6:] for line in lines if line.startswith("- [x] ")] == list(SAMPLE_WORK)
+    for number, task in enumerate(SAMPLE_WORK, 1):  # planning was the first iteration
         assert f" Task {number}: {task} " in " ".join(" ".join(lines).split())
         assert any(line.startswith(f"#{number + 1} · {number}/2 tasks (+1) · 1 commit") for line in lines)
     assert lines[-1] == "  ralph feature.md build --max-iterations 50"

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 from ralph.agent.turn import Outcome
 from ralph.errors import RalphError
 from ralph.process.programs import MARK
-from ralph.settings import denied
-from ralph.settings.table import Settings, Source
+from ralph.settings.table import Settings, Source, deny_rules
 
 _MEANS = {
     "limit": Outcome.LIMIT,
@@ -84,7 +83,7 @@ class Agent(NamedTuple):
         tools = self.tools(settings)
         values: dict[str, object] = {
             "model": settings.model and settings.model[: self.rung + 1][-1],
-            "deny": ",".join(denied.deny_rules(settings.deny)) or None,
+            "deny": ",".join(deny_rules(settings.deny)) or None,
             "tools": None if tools is None else ",".join(tools),
             "mcp": mcp or None,
         }

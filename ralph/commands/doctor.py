@@ -26,7 +26,6 @@ from ralph.screen.text import terminal_width, wrap
 from ralph.settings import sources
 from ralph.settings.options import Invocation
 from ralph.settings.table import GivenSetting, Settings
-from ralph.store.state import State
 from ralph.words import join_names, plural, without_control_codes
 
 
@@ -129,12 +128,12 @@ class _Doctor:
             self.agents += other.agents
             yield from (("warning", one.what, one.fix) for one in other.settings.remarks)
         found.load_prompt()
-        path, state = found.progress_path, State(found.name, found.progress_path)
-        file = ProgressFile(path, state)
+        path = found.progress_path
+        file = ProgressFile(path, found.state)
         now = file.read() if file.exists() else None
         start.check_progress_owner(found, now)
         yield "ok", f"{path}: {now.task_counts}" if now else f"there is no {path} yet; the first run makes it"
-        if early := start.why_nothing_to_do(found, state, found.with_imported_tasks(file.text)):
+        if early := start.why_nothing_to_do(found, found.with_imported_tasks(file.text)):
             yield "bad" if early.exit_code else "warning", f"{early.what}: a run ends at once", early.fix
 
     def check_agent(self) -> Results:

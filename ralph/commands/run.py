@@ -2,7 +2,6 @@
 
 import os
 import shlex
-from collections.abc import Iterable
 from pathlib import Path
 
 from ralph import files
@@ -13,50 +12,47 @@ from ralph.process import lock
 from ralph.run.prepared import PreparedStart
 from ralph.run.stop_rules import Reason, Stop, Tally, stop_reason
 from ralph.screen.text import is_attended
-from ralph.settings import options, sources, table
-from ralph.store.state import State
+from ralph.settings import options, sources
 
 
 def start_run(asked: options.Invocation) -> int:
     """Does what the user asked for, and returns the exit code."""
     start = find_start(asked)
-    state = State(start.name, start.progress_path)
     if asked.dry_run:
         from ralph.commands.single_turn import show_dry_run  # noqa: PLC0415 - as `session` below
 
-        show_dry_run(start, state)
+        show_dry_run(start)
         return 0
     if start.settings.interactive:
         from ralph.commands.single_turn import talk  # noqa: PLC0415 - same
 
-        following = talk(start, state)
+        following = talk(start)
         return start_run(following) if following else 0
     held_lock = lock.acquire_lock(lock.working_tree(Path.cwd()))
-    file = ProgressFile(start.progress_path, state)
+    file = ProgressFile(start.progress_path, start.state)
     file.recall_text_before_death()
     now = file.read() if file.exists() else None
     check_progress_owner(start, now)
-    if now and not held_lock.dead_run_mark() and (early := why_nothing_to_do(start, state, file.text)):
+    if now and not held_lock.dead_run_mark() and (early := why_nothing_to_do(start, file.text)):
         raise RalphError.of([early, *start.imported_tasks_missing_from(file.text)])
     from ralph.commands.wiring import WIRING  # noqa: PLC0415 - same
     from ralph.loop.session import run_session  # noqa: PLC0415 - 60 ms that a run with nothing to do should not pay
 
-    return run_session(start, file, state, held_lock, WIRING)
+    return run_session(start, file, held_lock, WIRING)
 
 
 def find_start(asked: options.Invocation) -> PreparedStart:
     """Finds plan, settings and progress file, and changes nothing. Raises RalphError with all that is wrong."""
     plan = Path(asked.plan)
     text = files.read_or_empty(plan)
-    if not asked.plan:
-        raise RalphError("no plan is named", fix="write ralph PLAN; ralph --help says more")
     if not text and files.is_file(plan):
         raise RalphError(f"{plan}: has nothing in it that can be read", fix="describe in it what you want")
     if not text:
-        meant = options.suggest_command(asked.plan, asked.mode)
-        raise RalphError(f"{plan}: No such file", fix=meant or "name the plan first")
+        what = f"{plan}: No such file" if asked.plan else "no plan is named"
+        raise RalphError(what, fix=options.suggest_command(asked.plan, asked.mode) or "name the plan first")
     given = sources.collect_settings(plan, asked.given)
-    progress_path = _progress_path(plan, given)
+    set_path = sources.resolve_only(given, "RALPH_PROGRESS_FILE").progress_file
+    progress_path = set_path or Path(f"{files.plan_name(plan)}_PROGRESS.md")
     imported = None
     if plan.name.endswith(".json") or b"json" in text.lower():
         from ralph.plan import taskjson  # noqa: PLC0415 - 10 ms that only plans in JSON pay
@@ -68,7 +64,7 @@ def find_start(asked: options.Invocation) -> PreparedStart:
         plan=Path(os.path.realpath(plan)),
         name=files.plan_name(plan),
         given=given,
-        file_mode=now.mode,
+        progress_before=now,
         imported=imported,
         progress_path=progress_path,
         rehearsal="RALPH_REHEARSAL" in os.environ,
@@ -88,17 +84,12 @@ def find_start(asked: options.Invocation) -> PreparedStart:
         return entered
 
 
-def _progress_path(plan: Path, given: Iterable[table.GivenSetting]) -> Path:
-    usual = Path(f"{files.plan_name(plan)}_PROGRESS.md")
-    return sources.resolve_only(given, "RALPH_PROGRESS_FILE").progress_file or usual
-
-
-def why_nothing_to_do(start: PreparedStart, state: State, text: bytes) -> RalphError | None:
+def why_nothing_to_do(start: PreparedStart, text: bytes) -> RalphError | None:
     """Returns why a run has nothing to do with this progress file, and what the user can do; None if there is work."""
     path, now = start.progress_path, progress.parse(text)
     if now.blocked_by_ralph and is_attended():
         now = progress.parse(progress.without_lines(text, "RALPH_BLOCKED"))
-    if state.unjudged_iteration() and now.blocked is None:
+    if start.state.unjudged_iteration() and now.blocked is None:
         return None  # what the run wrote that died was never checked
     stop = stop_reason(now, Tally(), start.settings)
     if stop and stop.reason is Reason.DONE and start.is_strict_build and start.is_verified_stale(now):

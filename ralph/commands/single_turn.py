@@ -22,23 +22,24 @@ from ralph.run.prepared import PreparedStart
 from ralph.settings import options, sources
 from ralph.store import journal
 from ralph.store.notes import AnnouncedConversation
-from ralph.store.state import State
 from ralph.strict.roles import roles_of
 from ralph.words import without_control_codes
 
 
-def show_dry_run(start: PreparedStart, state: State) -> None:
+def show_dry_run(start: PreparedStart) -> None:
     """Prints the command line and the prompt of the next iteration; starts nothing."""
     for remark in start.settings.remarks:
         print(without_control_codes(f"ralph: {remark.message}"), file=sys.stderr)
-    values = _prompt_values(state)
+    values = _prompt_values(start)
     if start.is_strict_build:
         listed = start.read_valid_tasks(start.with_imported_tasks(files.read_or_empty(start.progress_path)))
         if (task := tasks.select_next(listed)) is None:
             raise RalphError(f"there is no prompt to show: {acceptance.nothing_to_begin(listed).why}", 4)
         if role := roles_of(start).role_of_task(task):
             start = start.in_mode(role, as_role=True)
-        values = _prompt_values(state, task.id) | acceptance.prompt_values(task, acceptance.new_session_token(), state)
+        values = _prompt_values(start, task.id) | acceptance.prompt_values(
+            task, acceptance.new_session_token(), start.state
+        )
     agent = start.agents[0]._replace(rung=int(str(values.get("TRY", 1))) - 1)
     argv = agent.command_line(start.settings, "…", file="…", mcp=start.tools_server)
     text = start.load_prompt().render({**values, "CAN_RUN": agent.can_run(start.settings)})
@@ -46,44 +47,42 @@ def show_dry_run(start: PreparedStart, state: State) -> None:
     print(text, end="")
 
 
-def _prompt_values(state: State, task_id: str = "") -> dict[str, Value]:
+def _prompt_values(start: PreparedStart, task_id: str = "") -> dict[str, Value]:
     """Returns the variables of the next iteration's prompt that no task gives."""
-    number = journal.count_iterations(state.journal) + 1
-    return {"ITERATION": number, "MEMORY": notices.prompt_memory(state, task=task_id)}
+    number = journal.count_iterations(start.state.journal) + 1
+    return {"ITERATION": number, "MEMORY": notices.prompt_memory(start.state, task=task_id)}
 
 
-def talk(start: PreparedStart, state: State) -> options.Invocation | None:
-    """Holds the conversation. Returns the run to start afterwards, or None. Raises RalphError without a terminal."""
-    file = ProgressFile(start.progress_path, state)
+def talk(start: PreparedStart) -> options.Invocation | None:
+    """Holds the conversation. Returns the run to start afterwards, or None.
+
+    Raises RalphError without a terminal; sends one notice first if the progress file asked for the conversation.
+    """
+    file = ProgressFile(start.progress_path, start.state)
     if start.rehearsal:
         raise RalphError(f"{start.mode} is a conversation, which cannot be rehearsed", fix="name another mode")
     if not (os.isatty(0) and os.isatty(1)):
-        _call(start, state)
+        fix = f"start ralph {shlex.quote(start.asked.plan)} {start.mode} in a terminal"
+        wanted = RalphError(f"{start.name}: {start.mode} is a conversation", 4, fix=fix)
+        note = AnnouncedConversation(mode=start.mode)
+        if start.asked.mode != start.mode and start.state.load_note(AnnouncedConversation) != note:
+            start.state.save_note(note)
+            values = sources.channel_values()
+            notice = channels.Notice("blocked", "Ralph Blocked", f"Plan: {start.name}\n{wanted.message}")
+            for channel in channels.configured_channels(values):
+                channels.deliver_notice(channel, notice, values)
+        raise wanted
     held_lock = _acquire_lock(start, file)
     signals.install_handlers()  # from here on they are passed on to the agent
-    changed = _converse(start, state, file)
+    changed = _converse(start, file)
     os.close(held_lock.fd)
     print(without_control_codes(f"ralph: {changed} · what this cost is not known here"))
     mode = start.settings.next_mode or "build"
     if not click.confirm(f"ralph: continue with {mode}?"):
         return None
-    if start.file_mode == start.mode:
+    if start.progress_before.mode == start.mode:
         file.edit(progress.with_mode, mode)
     return start.asked._replace(mode=mode) if start.asked.mode == start.mode else start.asked
-
-
-def _call(start: PreparedStart, state: State) -> None:
-    """Raises RalphError that a terminal is needed; sends one notice if the progress file asked for the conversation."""
-    fix = f"start ralph {shlex.quote(start.asked.plan)} {start.mode} in a terminal"
-    wanted = RalphError(f"{start.name}: {start.mode} is a conversation", 4, fix=fix)
-    note = AnnouncedConversation(mode=start.mode)
-    if start.asked.mode != start.mode and state.load_note(AnnouncedConversation) != note:
-        state.save_note(note)
-        values = sources.channel_values()
-        notice = channels.Notice("blocked", "Ralph Blocked", f"Plan: {start.name}\n{wanted.message}")
-        for channel in channels.configured_channels(values):
-            channels.deliver_notice(channel, notice, values)
-    raise wanted
 
 
 def _acquire_lock(start: PreparedStart, file: ProgressFile) -> lock.Lock:
@@ -108,7 +107,7 @@ def _acquire_lock(start: PreparedStart, file: ProgressFile) -> lock.Lock:
         file.edit(progress.without_lines, "RALPH_STOP")
 
 
-def _converse(start: PreparedStart, state: State, file: ProgressFile) -> str:
+def _converse(start: PreparedStart, file: ProgressFile) -> str:
     """Runs the agent in this terminal. Returns a summary of what changed in the plan and the progress file."""
     agent, *_ = start.agents
     if not agent.talk:
@@ -116,8 +115,8 @@ def _converse(start: PreparedStart, state: State, file: ProgressFile) -> str:
     command.check_installed([agent], start.settings)
     env = {name: value for name, value in os.environ.items() if not name.startswith("RALPH_")}
     plan, before = files.read_or_empty(start.plan), file.read()
-    prompt = start.load_prompt().render(_prompt_values(state))
+    prompt = start.load_prompt().render(_prompt_values(start))
     programs.run_in_front(agent.command_line(start.settings, prompt), env=env)
-    state.remove_note(AnnouncedConversation)
+    start.state.remove_note(AnnouncedConversation)
     changed = "is as it was" if files.read_or_empty(start.plan) == plan else "changed"
     return f"{start.plan.name} {changed} · {before.task_counts} before, {file.read().task_counts} now"

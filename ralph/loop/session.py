@@ -55,15 +55,14 @@ class Wiring(NamedTuple):
     """What the supervisor does once ralph is dead and everything has ended."""
 
 
-def run_session(start: PreparedStart, file: ProgressFile, state: State, held_lock: Lock, wiring: Wiring) -> int:
+def run_session(start: PreparedStart, file: ProgressFile, held_lock: Lock, wiring: Wiring) -> int:
     """Runs the loop to its end and returns the exit code, 128 + its number if a signal ended it.
 
     Raises RalphError if no iteration could begin. A bug in ralph leaves the lock, and the supervisor, which still has
     an agent to end, in place.
     """
-    run = _open_run(start, file, state, held_lock, wiring)
-    run.screen.status = partial(notices.status_line, run)
-    run.screen.open()
+    run = _open_run(start, file, held_lock, wiring)
+    run.screen.open(partial(notices.status_line, run))
     stop = Stop(Reason.HOPELESS, "an error in ralph itself, which it printed")
     failure = None
     try:
@@ -84,12 +83,12 @@ def run_session(start: PreparedStart, file: ProgressFile, state: State, held_loc
     return stop.reason.code + (signals.interrupted() or 0 if stop.reason is Reason.INTERRUPTED else 0)
 
 
-def _open_run(start: PreparedStart, file: ProgressFile, state: State, held_lock: Lock, wiring: Wiring) -> Run:
+def _open_run(start: PreparedStart, file: ProgressFile, held_lock: Lock, wiring: Wiring) -> Run:
     """Starts the supervisors and returns the context of a run."""
-    settings, asked, pace = start.settings, start.asked, Pace()
+    settings, asked, state, pace = start.settings, start.asked, start.state, Pace()
     run_id = time.strftime("%Y%m%d-%H%M%S-") + os.urandom(3).hex()
     is_attempt = "RALPH_ATTEMPT" in os.environ
-    console = Console(Screen(quiet=asked.quiet, verbose=asked.verbose, spinner=not asked.no_spinner), pace)
+    console = Console(Screen(quiet=asked.quiet, spinner=not asked.no_spinner), pace)
     file.say = console.complain
     monitor = "" if start.rehearsal else settings.heartbeat_url or ""
     values = {} if is_attempt else {**sources.channel_values(), "RALPH_HEARTBEAT_URL": monitor}
@@ -107,7 +106,7 @@ def _open_run(start: PreparedStart, file: ProgressFile, state: State, held_lock:
     jobs = settings.jobs + merge_window(settings) if settings.jobs > 1 and settings.strict else 0
     return Run(
         id=run_id,
-        live=LiveState(start=start, file_mode=start.file_mode),
+        live=LiveState(start=start, file_mode=start.progress_before.mode),
         modes={(start.mode, start.is_role): start},
         make_controller=wiring.make_controller,
         file=file,
@@ -116,10 +115,8 @@ def _open_run(start: PreparedStart, file: ProgressFile, state: State, held_lock:
         began=pace.uptime_s(),
         top=top,
         console=console,
-        view=View(console.screen.say_for_agent, whole=console.screen.verbose),
-        outbox=channels.Outbox(
-            channels.configured_channels(values), values, lambda line: console.complain(line, once=line)
-        ),
+        view=View(console.screen.say_for_agent, whole=asked.verbose),
+        outbox=channels.Outbox(values, lambda line: console.complain(line, once=line)),
         changes=Changes(top, start.own_files),
         git_settings=git_settings,
         history=None if start.rehearsal or is_attempt or not settings.history else settings.history.resolve(),

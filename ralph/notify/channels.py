@@ -6,7 +6,7 @@ import re
 import threading
 import time
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +16,6 @@ from jinja2.sandbox import SandboxedEnvironment
 
 from ralph import files
 from ralph.errors import RalphError
-from ralph.notify import http
 from ralph.process.programs import call_program
 from ralph.words import one_line, shorten, without_control_codes
 
@@ -89,7 +88,7 @@ class Channel(NamedTuple):
     help: Mapping[str, str] = {}
     defaults: Mapping[str, str] = {}
     request: Mapping[str, Any] = {}
-    """The arguments for `ralph.notify.http.send_request`; strings in it are templates."""
+    """The arguments for `send_request`; strings in it are templates."""
     command: Strings = ()
     """A program and its arguments, which are templates too."""
     checked: bool = False
@@ -156,7 +155,7 @@ def _deliver(channel: Channel, variables: Values, timeout_s: float) -> str:
         return f"{program}: exit code {code}" if channel.checked and code else ""
     request = {"method": "POST", **fill_templates(channel.request, variables)}
     for pause_s in (timeout_s / 15, 0):
-        status, text = http.send_request(**request, timeout_s=timeout_s * 0.4)
+        status, text = send_request(**request, timeout_s=timeout_s * 0.4)
         if 0 < status < 300:
             return ""
         if 0 < status < 500 and status != 429:
@@ -164,6 +163,45 @@ def _deliver(channel: Channel, variables: Values, timeout_s: float) -> str:
         time.sleep(pause_s)
     answer = f"HTTP {status}: {text}".removesuffix(": ") if status else text
     return f"{hide_addresses(request['url'])}: {answer}"
+
+
+def send_request(  # noqa: PLR0913 - what a request is made of
+    method: str,
+    url: str,
+    *,
+    timeout_s: float,
+    headers: Mapping[str, str] = {},
+    json: Any = None,
+    body: str = "",
+) -> tuple[int, str]:
+    """Returns the status, and how the answer begins if it is not a success; 0 and the reason if no answer comes.
+
+    A redirect is an answer. `timeout_s` limits the time to connect, and each silence: an answer that comes in drips
+    may take longer.
+    """
+    import requests  # noqa: PLC0415 - 80 ms that only a run that sends should pay
+
+    try:
+        with requests.request(
+            method,
+            url,
+            headers={"User-Agent": "ralph"} | {name: text.encode() for name, text in headers.items()},
+            json=json,
+            data=body.encode(),
+            timeout=timeout_s,
+            allow_redirects=False,
+            auth=lambda prepared: prepared,  # else ~/.netrc would replace an Authorization header
+            stream=True,
+        ) as answer:
+            message = next(answer.iter_content(500), b"") if answer.status_code >= 300 else b""
+            return answer.status_code, message.decode("utf-8", "replace").strip()
+    except requests.Timeout:
+        return 0, f"no answer within {timeout_s:g} s"
+    except Exception as error:  # noqa: BLE001 - requests lets through other errors that odd addresses and answers cause
+        cause: BaseException = error  # requests and urllib3 wrap the system's message in one with the address
+        while inner := cause.__context__:
+            cause = inner
+        return 0, getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
 
 
 def hide_addresses(text: str) -> str:
@@ -187,11 +225,11 @@ def fill_templates(template: Any, variables: Values) -> Any:
 
 
 class Outbox:
-    """Sends notices in the background, with a thread for each channel that has something to send."""
+    """Sends notices to all configured channels in the background, with a thread for each that has something to send."""
 
-    def __init__(self, channels: Iterable[Channel], values: Values, complain: Callable[[str], None]) -> None:
+    def __init__(self, values: Values, complain: Callable[[str], None]) -> None:
         self._values, self._complain = values, complain
-        self._waiting = [(channel, list[Notice]()) for channel in channels]
+        self._waiting = [(channel, list[Notice]()) for channel in configured_channels(values)]
         """The queue of each channel; its first notice is being sent."""
 
     @property

@@ -75,7 +75,7 @@ class LocalExecutor:
             for line in complaints.decode(errors="replace").splitlines():
                 if message := line.strip().removeprefix("ralph: "):
                     attempt.doing = message
-                    if run.screen.verbose:
+                    if run.start.asked.verbose:
                         run.screen.say_for_agent(f"{attempt.task.id}: {message}")
 
         supervisor = self._idle_supervisors.pop()

@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from ralph import files
 from ralph.errors import RalphError
-from ralph.notify import http
-from ralph.notify.channels import hide_addresses
+from ralph.notify.channels import hide_addresses, send_request
 from ralph.plan import tasks
 from ralph.plan.progress import encode_text, escape_output
 from ralph.plan.prompt import Value
@@ -152,7 +151,7 @@ def evaluate_check(
         cannot_run, should = code in (126, 127), "exited with"  # the shell found no such program
     else:
         method, url = fields["method"].upper(), base_url.rstrip("/") + fields["url"]
-        code, output = http.send_request(method, url, timeout_s=_ANSWER_S)  # with no secret of ours
+        code, output = send_request(method, url, timeout_s=_ANSWER_S)  # with no secret of ours
         came = f"returned {code}" if code else f"got no answer from {hide_addresses(base_url)}"
         what = f"{method} {one_line(fields['url'], _SHOWN)} {came}"
         cannot_run, should = not code, "returned"

@@ -15,9 +15,10 @@ from ralph.errors import RalphError
 from ralph.plan import progress
 from ralph.plan.progress import Progress, Task
 from ralph.plan.prompt import Prompt, Value, available_modes, template_folders
-from ralph.settings import denied, sources
+from ralph.settings import sources
 from ralph.settings.options import Invocation
-from ralph.settings.table import GivenSetting, Settings, agent_variable_name
+from ralph.settings.table import DENY_LISTS, GivenSetting, Settings, agent_variable_name
+from ralph.store.state import State
 
 if TYPE_CHECKING:
     from ralph.agent.command import Agent
@@ -34,8 +35,8 @@ class PreparedStart:
     name: str
     given: Sequence[GivenSetting]
     """All given settings except those of templates."""
-    file_mode: str
-    """The mode that the progress file named; empty if it named none."""
+    progress_before: Progress
+    """The progress file as it was found."""
     imported: "ImportedTasks | None"
     """The tasks in a plan in JSON."""
     progress_path: Path
@@ -46,24 +47,27 @@ class PreparedStart:
     is_role: bool = False
     """Whether that mode is a role of the current task."""
     settings: Settings = field(default_factory=Settings)
-    template: Path = Path()
-    template_text: str = ""
 
     def in_mode(self, mode: str, *, as_role: bool = False) -> "PreparedStart":
         """Returns a copy for that mode. Raises RalphError with all that is wrong with its settings and template.
 
         A role never ends after one iteration: it ends with its task, or when the next role begins.
         """
-        settings, template, text = sources.settings_of_mode(self.given, mode)
+        settings = sources.settings_of_mode(self.given, mode)
         settings.once &= not as_role
         if settings.mcp and not find_spec("mcp"):
             raise RalphError(f"{settings.given['mcp'].where}: needs the mcp package", fix="pip install 'mcp>=2'")
-        return replace(self, mode=mode, is_role=as_role, settings=settings, template=template, template_text=text)
+        return replace(self, mode=mode, is_role=as_role, settings=settings)
 
     @property
     def is_strict_build(self) -> bool:
         """Whether ralph picks the tasks; in a mode of one iteration, such as plan, it does not."""
         return self.settings.strict and not self.settings.once
+
+    @cached_property
+    def state(self) -> State:
+        """The plan's state folder."""
+        return State(self.name, self.progress_path)
 
     @cached_property
     def agents(self) -> "list[Agent]":
@@ -134,8 +138,10 @@ class PreparedStart:
             "JOBS": settings.jobs,
             "VERIFY": settings.verify or "",
             "ONLY": [" & ".join(each) for each in product(*settings.only)] if settings.only else [],
-            "DENIED": denied.describe_denied(settings.deny),
+            "DENIED": [
+                "{} ({})".format(*DENY_LISTS[one]) if one in DENY_LISTS else f"`{one}`" for one in settings.deny
+            ],
             "BROWSER": bool(settings.wrap or shutil.which("agent-browser")),
             "HISTORY_FILE": str(settings.history.absolute()) if settings.history else "",
         }
-        return Prompt(self.template, self.template_text, template_folders(settings.prompts), values)
+        return Prompt(settings.template, settings.template_text, template_folders(settings.prompts), values)

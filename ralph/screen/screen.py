@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from ralph.screen.text import can_move_cursor, clip, is_foreground, terminal_width, wrap
+from ralph.screen.text import clip, is_foreground, terminal_width, wrap
 from ralph.words import without_control_codes
 
 _BYTES_KEPT = 16_000_000
@@ -25,16 +25,14 @@ class Screen:
     terminal wraps the status line, it is everything from the cursor on.
     """
 
-    def __init__(self, *, quiet: bool, verbose: bool, spinner: bool) -> None:
-        self.quiet, self.verbose = quiet, verbose
-        """Whether to print only a line per iteration, wait and run, or all that the agent says, does and gets."""
-        able = can_move_cursor()
+    def __init__(self, *, quiet: bool, spinner: bool) -> None:
+        self.quiet = quiet
+        """Whether to print only a line per iteration, wait and run."""
+        able = os.isatty(1) and os.environ.get("TERM") not in ("", "dumb", None)  # to do more than print lines
         has_colors = able and not os.environ.get("NO_COLOR")
         self._bold, self._dim, self._off = ("\x1b[1m", "\x1b[2m", "\x1b[0m") if has_colors else ("", "", "")
         self.is_live = able and spinner and not quiet
         """Whether there is a status line."""
-        self.status: Callable[[int], str] = lambda _width: ""
-        """Returns one or more status lines for that many columns; called by the screen's thread."""
         self._drawn = ""
         self._errors = 1 if os.path.sameopenfile(1, 2) else 2  # so that they stay in order, and out of the status line
         self._changed = threading.Condition()
@@ -43,8 +41,12 @@ class Screen:
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._print, daemon=True)
 
-    def open(self) -> None:
-        """Starts the thread, which also prints what was queued before."""
+    def open(self, status: Callable[[int], str]) -> None:
+        """Starts the thread, which also prints what was queued before.
+
+        It calls `status` for one or more status lines of that many columns.
+        """
+        self._make_status = status
         self._thread.start()
 
     def say_for_agent(self, line: str) -> None:
@@ -107,7 +109,7 @@ class Screen:
             return ""
         edge = terminal_width() or 80
         try:
-            lines = [clip(line, edge) for line in self.status(edge).splitlines()]
+            lines = [clip(line, edge) for line in self._make_status(edge).splitlines()]
         except Exception:  # noqa: BLE001 - a mistake there costs the status line; it must not cost the lines
             return ""
         rows = [f"\r{self._dim}\x1b[?7l{line}\x1b[?7h{self._off}" for line in lines]

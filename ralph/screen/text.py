@@ -65,11 +65,6 @@ def wrap(text: str, width: int | None) -> Iterator[str]:
         yield line[at:]
 
 
-def can_move_cursor() -> bool:
-    """Whether stdout is a terminal that can do more than print lines."""
-    return os.isatty(1) and os.environ.get("TERM") not in ("", "dumb", None)
-
-
 def is_attended() -> bool:
     """Whether stdout or stderr is a terminal, so that somebody sees what is printed."""
     return os.isatty(1) or os.isatty(2)

@@ -17,8 +17,6 @@ _PIPED_COLUMNS = 160
 _HANDOVER_WORDS = 140
 """The most words that an agent's handover to the next one may have."""
 _MARGIN, _INDENT = "  ", "    "
-_MAIN_ARGUMENTS = ("command", "file_path", "pattern", "description", "query", "url", "path")
-"""The tool arguments that say most; the first one present is shown."""
 _SIGNS = {"prompt": "»", "thinking": "✻", "tool_use": "▸", "tool_result": "⎿"}
 """What is shown in full only, and the sign before it."""
 _SILENT_TOOLS = ("Read", "Edit", "MultiEdit", "Write", "NotebookEdit", "TodoWrite", "Skill")
@@ -118,10 +116,10 @@ class View:
             yield clip(outcome, room or _PIPED_COLUMNS)
 
     def _describe_tool_call(self, call: Event) -> str:
-        """`Bash pytest -q`: the tool, and the first line of its main argument; paths are from the current folder."""
+        """`Bash pytest -q`: the tool, and the first line of its first argument; paths are from the current folder."""
         given = call.get("input")
         arguments = given if isinstance(given, dict) else {}
-        texts = [arguments.get(name) for name in _MAIN_ARGUMENTS] + list(arguments.values())
+        texts = (arguments.get("command"), *arguments.values())
         telling = next((text for text in texts if isinstance(text, str)), "").removeprefix(self._here)
         first, _, more = telling.strip().partition("\n")
         return f"{call.get('name')} {first}".rstrip() + " …" * bool(more)

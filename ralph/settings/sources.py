@@ -85,15 +85,14 @@ def collect_settings(plan: Path, given: Iterable[GivenSetting] = ()) -> list[Giv
     return [*given, *in_plan, *in_environment, *reversed(in_files)]  # if a file sets a name twice, the last one counts
 
 
-def settings_of_mode(given: Sequence[GivenSetting], mode: str) -> tuple[Settings, Path, str]:
-    """Returns the settings of a mode, and its template's path and text. Raises RalphError with all problems."""
+def settings_of_mode(given: Sequence[GivenSetting], mode: str) -> Settings:
+    """Returns the settings of a mode, with its template. Raises RalphError with all problems."""
     own, is_rehearsal = agent_variable_name(mode), "RALPH_REHEARSAL" in os.environ
-    own_agents = (one for one in given if one.variable == own)
-    is_named = any(one.text.strip() or one.source is Source.COMMAND_LINE for one in own_agents)
-    has_own_agent = is_named and not is_rehearsal
+    own_agents = [one._replace(variable="RALPH_AGENT") for one in given if one.variable == own and not is_rehearsal]
+    has_own_agent = any(one.text.strip() or one.source is Source.COMMAND_LINE for one in own_agents)
     if has_own_agent:
         for_all = [one for one in given if one.variable not in OF_AGENTS]
-        given = [one._replace(variable="RALPH_AGENT") if one.variable == own else one for one in for_all]
+        given = for_all + own_agents
     known = resolve_only(given, "RALPH_PROMPTS", "RALPH_STRICT")
     places = prompt.template_folders(known.prompts)
     template, text = prompt.find_template("task" if known.strict and mode == "build" else mode, places)
@@ -107,10 +106,10 @@ def settings_of_mode(given: Sequence[GivenSetting], mode: str) -> tuple[Settings
         for channel in channels.load_channels().values():
             names += channel.setting_names
     settings = resolve_settings(given, names)
-    settings.has_own_agent = has_own_agent
+    settings.has_own_agent, settings.template, settings.template_text = has_own_agent, template, text
     if is_rehearsal:
         settings.only = ()  # nor does a template's say where the fake agent may write
-    return settings, template, text
+    return settings
 
 
 def collect_settings_of_mode(plan: Path, given: Iterable[GivenSetting] = (), mode: str = "") -> Settings:
@@ -118,7 +117,7 @@ def collect_settings_of_mode(plan: Path, given: Iterable[GivenSetting] = (), mod
 
     Without a mode, or for `all`, they are those of build.
     """
-    return settings_of_mode(collect_settings(plan, given), "build" if mode in ("", "all") else mode)[0]
+    return settings_of_mode(collect_settings(plan, given), "build" if mode in ("", "all") else mode)
 
 
 def resolve_only(given: Iterable[GivenSetting], *variables: str) -> Settings:

@@ -3,14 +3,13 @@
 import os
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import IntFlag
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ralph.errors import RalphError
-from ralph.settings.denied import LISTS
 
 
 class Source(IntFlag):
@@ -35,6 +34,25 @@ BELONGS = {
 }
 AGENT_OF = "RALPH_AGENT_"
 """How the variable begins that names the agent of a mode."""
+DENY_LISTS = {
+    "git-write": (
+        (
+            "git commit, git push, git pull, git merge, git rebase, git checkout, git reset, git stash, "
+            "git cherry-pick, git revert, git branch -d, git branch -D, git branch --delete"
+        ),
+        "leave your changes in the working tree; who reads them commits",
+    ),
+    "not-uv": (
+        (
+            "pip, pip3, python -m pip, python3 -m pip, conda, poetry, pipenv, virtualenv, python -m venv, "
+            "python3 -m venv, pytest, python -m pytest, python3 -m pytest"
+        ),
+        "`uv add`, `uv sync`, `uv run pytest`",
+    ),
+}
+"""Each list's commands, denied whatever follows them, and what to do instead. `git-write` has what changes the
+repository's history or branches, or takes work out of the working tree; `not-uv` has the ways to install Python
+packages, and to run tests, other than uv."""
 
 
 class GivenSetting(NamedTuple):
@@ -120,8 +138,8 @@ def _split_words(text: str) -> Words:
 def _parse_deny_list(text: str) -> Words:
     names: Words = _name_list(text)
     for name in names:
-        if re.fullmatch("[a-z]+-[a-z-]+", name) and name not in LISTS:  # no tool has such a name
-            raise ValueError(f"{name} is not a list; there are {', '.join(LISTS)}")
+        if re.fullmatch("[a-z]+-[a-z-]+", name) and name not in DENY_LISTS:  # no tool has such a name
+            raise ValueError(f"{name} is not a list; there are {', '.join(DENY_LISTS)}")
     return names
 
 
@@ -326,6 +344,8 @@ class Settings:
         """For each field that somebody set, the given setting that decided its value."""
         self.has_own_agent = False
         """Whether the mode has its own agent instead of the one for all modes."""
+        self.template, self.template_text = Path(), ""
+        """The template of the mode."""
         self.remarks = list[RalphError]()
         """Warnings: what is not an error but worth telling the user."""
         for one in TABLE:
@@ -357,6 +377,15 @@ SUBJECTS = {
 """The subject of each group of rows, by the field of its first row."""
 
 ON_COMMAND_LINE = tuple(one for one in TABLE if Source.COMMAND_LINE in one.sources)
+
+
+def deny_rules(denied: Words) -> Iterator[str]:
+    """Yields them as rules for claude, such as `Bash(git push:*)`; a list becomes one rule for each of its commands."""
+    for name in denied:
+        if name in DENY_LISTS:
+            yield from (f"Bash({command}:*)" for command in DENY_LISTS[name][0].split(", "))
+        else:
+            yield name
 
 
 def agent_variable_name(mode: str) -> str:

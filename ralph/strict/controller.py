@@ -113,7 +113,7 @@ class StrictController(Controller):
         if (mode := requested_mode(turn.final_words, self._token)) in run.settings.then:
             self._edit_list(progress.with_mode, mode)
         elif mode:
-            why = f"{run.start.template} does not name it in RALPH_THEN"
+            why = f"{run.settings.template} does not name it in RALPH_THEN"
             run.console.complain(f"the request for the mode {mode} is ignored: {why}")
         if iteration.ended is None and (why := self._guard.blocked):
             iteration = replace(iteration, ended=Stop(Reason.TAMPERED, why))

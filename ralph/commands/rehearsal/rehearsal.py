@@ -20,11 +20,10 @@ from pathlib import Path
 import click
 
 from ralph import files
-from ralph.commands.rehearsal import sample
+from ralph.commands.rehearsal.standin import SAMPLE_BEGINS
 from ralph.commands.run import find_start
 from ralph.errors import RalphError
 from ralph.git.changes import Changes, run_git
-from ralph.plan import progress
 from ralph.process import lock, signals
 from ralph.process.programs import run_in_front
 from ralph.run.prepared import PreparedStart
@@ -98,7 +97,7 @@ def _enter_sample(top: Path) -> None:
     }
     top.mkdir(parents=True)
     os.chdir(top)
-    if run_in_front(["sh", "-c", sample.BEGINS]):
+    if run_in_front(["sh", "-c", SAMPLE_BEGINS]):
         raise RalphError("git does not work", 1, fix="install git, or fix it; a rehearsal commits for real")
 
 
@@ -128,11 +127,10 @@ def _rehearse_plan(asked: Invocation, folder: Path, *, is_sample: bool) -> tuple
     watched = Changes(original, ())
     watched.begin()
     _say(_SAMPLE_INTRO if is_sample else _INTRO.format(top=original))
-    now = progress.parse(files.read_or_empty(found.progress_path))
     plan, run_there = _make_copy(found, original, folder)
     if is_sample:
         run_there("cat sample.md")
-    last_mode = asked.mode or found.mode
+    last_mode, now = asked.mode or found.mode, found.progress_before
     is_planned = found.imported or now.tasks or now.done or found.settings.once
     quiet = () if asked.verbose else ("--quiet",)
     happened, wrong = list[str](), list[str]()
@@ -179,10 +177,9 @@ def _make_copy(found: PreparedStart, original: Path, folder: Path) -> tuple[str,
     agent.write_text(f"#!/bin/sh\nexec {shlex.join([*_PYTHON, 'ralph.commands.rehearsal.standin', *words])}\n")
     agent.chmod(0o700)
     env = {
-        name: with_copied_paths(value) for name, value in os.environ.items() if name not in _ELSEWHERE
-    } | _GIT_SETTINGS
-    env |= {one.variable: one.text for one in found.asked.given}
-    env |= {
+        **{name: with_copied_paths(value) for name, value in os.environ.items() if name not in _ELSEWHERE},
+        **_GIT_SETTINGS,
+        **{one.variable: one.text for one in found.asked.given},
         "XDG_STATE_HOME": str(folder / "state"),
         "RALPH_REHEARSAL": "1",
         "RALPH_PROGRESS_FILE": os.path.relpath(file, here),

@@ -11,10 +11,11 @@ import re
 import shlex
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from ralph import files
-from ralph.commands.rehearsal.sample import WORK, SampleTask
 from ralph.plan import progress
 from ralph.process.programs import call_program
 from ralph.words import REASON_LENGTH, one_line, plural
@@ -24,6 +25,70 @@ _SHELL_S = 600.0
 """As long as the real agent lets a command run; a git hook may run all tests."""
 _SIGNAL = re.compile(r'<task-done session="[^"]+">([^<]+)</task-done>')
 _POINT = re.compile(rb"(?m)^(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[[ xX~!]\][ \t]+)?(\S.*?)\s*$")
+
+FUNCTION = '`greeting("Ada")` in greeting.py returns "Hello, Ada!" (test_greeting.py)'
+COMMAND = "`python3 greeting.py Ada` prints the greeting"
+
+SAMPLE_BEGINS = f"""git init -q --template= &&
+git config user.name "Ralph Rehearsal" &&
+git config user.email rehearsal@example.invalid &&
+echo __pycache__/ > .gitignore &&
+cat > sample.md <<'END' &&
+# Greetings
+
+A small module that greets people by name.
+
+- {FUNCTION}
+- {COMMAND}
+END
+git add . && git commit -qm "A plan"
+"""
+"""The shell commands that make the sample's repository, with its plan."""
+
+
+class SampleTask(NamedTuple):
+    """The work for one task: files to write, a command that tests them, and the commit message."""
+
+    files: Mapping[str, str]
+    check: str
+    message: str
+
+
+_FUNCTION = '''"""Greets people by name."""
+
+
+def greeting(name):
+    """A greeting for `name`."""
+    return f"Hello, {name}!"
+'''
+_MAIN = """
+
+if __name__ == "__main__":
+    import sys
+
+    print(greeting(" ".join(sys.argv[1:])))
+"""
+_TEST = """import unittest
+
+from greeting import greeting
+
+
+class GreetingTest(unittest.TestCase):
+    def test_greets_by_name(self):
+        self.assertEqual(greeting("Ada"), "Hello, Ada!")
+"""
+
+SAMPLE_WORK = {
+    FUNCTION: SampleTask(
+        {"greeting.py": _FUNCTION, "test_greeting.py": _TEST}, "python3 -m unittest discover", "Greet people by name"
+    ),
+    COMMAND: SampleTask(
+        {"greeting.py": _FUNCTION + _MAIN},
+        "python3 greeting.py Ada | grep -x 'Hello, Ada!'",
+        "Print a greeting on the command line",
+    ),
+}
+"""The work for each of its tasks, by the task's text."""
 
 
 def main() -> None:
@@ -70,7 +135,7 @@ def _attempt_task(text: str, number: str) -> SampleTask:
     """Writes the files of a task, or a note if it is not the sample's, and tests them."""
     _print_step(type="text", text=f"Task {number}: {text}")
     name, note = f"standin-{number}.md", f"# {text}\n\nThe fake agent was here. A real one would have built it.\n"
-    work = WORK.get(text) or SampleTask({name: note}, f"test -s {name}", f"chore: pretend to build {text[:56]}")
+    work = SAMPLE_WORK.get(text) or SampleTask({name: note}, f"test -s {name}", f"chore: pretend to build {text[:56]}")
     for path, content in work.files.items():
         _write_file(Path(path), content.encode(errors="replace"))
     _run_command(work.check)
