@@ -161,16 +161,16 @@ task 1 of 1 · iteration 1 ·…
 def test_a_terminal_that_changes_its_width_has_one_status_line_and_none_after_ctrl_c(
     tmux: Tmux, project: Project, agent: Agent
 ) -> None:
-    """tmux wraps what stands there anew, so that the row at the bottom becomes two; in a wait it says what is left."""
+    """tmux wraps what stands there anew, so that the row at the bottom becomes two; a wait has its own."""
     project.has_tasks("one")
     talks = ignores("INT"), says("Before."), waits_for("go"), says("After."), hangs()
     agent.story(at_limit(resets_in_s=3600), step(*talks))
     tmux.open()
     build(tmux)
-    eventually(lambda: re.search(r"until \d\d:\d\d: usage.* left$", tmux.rows[-1]))
+    eventually(lambda: re.search(r"until \d\d:\d\d: usage limit · \d+s$", tmux.rows[-1]))
     tmux.press("C-c")
     assert tmux.exit_code() == 130
-    assert " left" not in seen(tmux)
+    assert "usage limit · " not in seen(tmux)
     tmux.enter("clear")
     eventually(lambda: tmux.rows == ["$"])
     build(tmux, command=paced(interrupt_s=600))

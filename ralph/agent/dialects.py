@@ -84,8 +84,6 @@ def _system_event(event: Event) -> Event:
     if kind == "api_retry":
         attempt = f"attempt {event.get('attempt')} of {event.get('max_retries')}"
         return {"type": "retry", "text": f"{event.get('error') or 'no answer'}: {attempt}"}
-    if kind in ("compact_boundary", "model_fallback"):
-        return {"type": "note", "text": event.get("content") or kind.replace("_", " ")}
     return event | {"type": kind}
 
 
@@ -96,8 +94,6 @@ def codex(event: Event, _seen: Event) -> Iterator[Event]:
     if tool == "agent_message":
         yield _text(item["text"])
     elif kind == "item.started" and tool != "todo_list":
-        if "command" in item:
-            item["command"] = item["command"].removeprefix("/bin/bash -lc ").strip("'\"")
         if "changes" in item:
             item["file_path"] = item["changes"][0]["path"]
         yield _tool_use(item["id"], tool, item)

@@ -190,8 +190,6 @@ def record_iteration(run: Run, iteration: Iteration) -> None:
         kept = run.state.keep_copy(file.path.name, run.current.text_before)
         what = f"gone from the list without being ticked: {quote_tasks(iteration.missing)}"
         run.console.complain(f"{what}; the file before that is {kept}")
-    if settings.once and turn.outcome is Outcome.OK and not iteration.after.tasks:
-        run.console.complain(f"there is no task in {file.path.name}; see what the agent wrote there")
     if (iteration.failed or turn.outcome is Outcome.HOPELESS) and not run.start.rehearsal:
         run.console.complain(f"the record of this iteration is {run.current.transcript}")
     if not iteration.is_repeated:
@@ -270,7 +268,7 @@ def pause_or_wait(run: Run, iteration: Iteration) -> Stop | None:
 def pause_between(run: Run) -> None:
     """Pauses between two iterations, unless there is something else to do."""
     if run.tally.iterations and run.settings.delay:
-        run.console.set_activity("next iteration", run.settings.delay)
+        run.console.set_activity("pausing")
         wait_watching_file(run, run.settings.delay, is_pause=True)
 
 
@@ -301,7 +299,7 @@ def _wait_for_limit_or_trouble(run: Run, turn: Turn) -> Stop | None:
         run.outbox.send(notices.new_notice(run, "waiting", "Waiting", what.capitalize(), why))
     if not free:
         run.write_journal("wait", success=True, message=turn.why, until=round(until, 3), planned_s=round(seconds, 3))
-        run.console.set_activity(f"until {moment}: {turn.outcome.value}", seconds)
+        run.console.set_activity(f"until {moment}: {turn.outcome.value}")
         if not run.controller.pause_new_work_until(until):
             wait_watching_file(run, seconds)
     return None

@@ -25,8 +25,8 @@ class Console:
     def __init__(self, screen: Screen, pace: Pace) -> None:
         self.screen, self._pace = screen, pace
         self._complaints = set[str]()
-        self.activity: tuple[str, float, float | None] | None = None
-        """What ralph is doing, since when, and for how long if known; None while the agent works."""
+        self.activity: tuple[str, float] | None = None
+        """What ralph is doing, and since when; None while the agent works."""
         self.set_activity("starting")
 
     def complain(self, line: str, *, once: str = "") -> None:
@@ -35,9 +35,9 @@ class Console:
             self._complaints |= {once} - {""}
             self.screen.complain(f"ralph: {line}")
 
-    def set_activity(self, doing: str, seconds: float | None = None) -> None:
-        """Sets the activity that the status line shows, and how long it takes if known."""
-        self.activity = doing, self._pace.uptime_s(), seconds
+    def set_activity(self, doing: str) -> None:
+        """Sets the activity that the status line shows."""
+        self.activity = doing, self._pace.uptime_s()
 
     def announce_end(self, what: str) -> None:
         """Prints that ralph is stopping something, which may take some seconds."""

@@ -143,10 +143,8 @@ def status_line(run: Run, edge: int) -> str:
     doing, silent_s = run.view.doing, time.monotonic() - run.view.heard_at
     clock = f" · idle {format_duration(silent_s)}" if silent_s >= _IDLE_S else ""
     if run.console.activity:
-        doing, began, seconds = run.console.activity
-        took_s = run.pace.uptime_s() - began
-        left = f" · {format_duration(max(0.0, (seconds or 0.0) - took_s))} left"
-        clock = f" · {format_duration(took_s)}" if seconds is None else left
+        doing, began = run.console.activity
+        clock = f" · {format_duration(run.pace.uptime_s() - began)}"
     if progress.parse(files.read_or_empty(run.file.path)).stop:  # the run itself reads it after the iteration
         clock += " · then RALPH_STOP"
     works, count = number and not run.settings.once, len(now.tasks)  # planning works on no task

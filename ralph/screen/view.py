@@ -99,7 +99,7 @@ class View:
             yield text
         elif kind == "text":
             yield from wrap(text.rstrip("\n"), None if self._shows_all else room)
-        elif kind in ("retry", "note"):
+        elif kind == "retry":
             yield f"… {text}"
         elif kind == "result" and context:
             yield f"context {context:.0%}"
