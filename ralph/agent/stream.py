@@ -159,7 +159,6 @@ class Stream:
             self._error = str(event.get("error") or "")
         if kind == "init":
             turn.model = str(event.get("model") or "")
-            turn.pays = str(event.get("apiKeySource") or "none").removeprefix("none")
         elif kind == "text" and not (parent or self._error):
             self.words = str(event["text"])
         elif kind == "tool_use":

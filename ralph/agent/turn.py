@@ -45,8 +45,6 @@ class Turn:
     tokens: dict[str, int] | None = None
     """Tokens that all models read and wrote, sub-agents included: `input`, `output`, `cache_read`, `cache_write`."""
     model: str = ""
-    pays: str = ""
-    """Where the API key that pays comes from; empty for a login, or if unknown."""
     context: float = 0.0
     """The part of the model's context window that was used at the end; 0 if unknown."""
     resets_at: int = 0

@@ -116,7 +116,7 @@ def _begin_iteration(run: Run, agent: Agent) -> str:
     if run.current.number:
         run.screen.remark("")
     else:
-        run.outbox.send(notices.started_notice(run))
+        notices.notify_started(run)
     transcript = state.new_transcript(run.id, number, prompt)
     run.update_iteration(number=number, agent=agent.name, text_before=run.file.text, transcript=transcript)
     run.git_settings.begin()
@@ -259,7 +259,7 @@ def pause_or_wait(run: Run, iteration: Iteration) -> Stop | None:
     every, count = run.settings.notify_frequency, run.tally.iterations
     if every is not None and not iteration.is_merge and (count == 1 or count % every == 0):
         what = f"Iteration {run.current.number} {'failed' if iteration.failed else 'completed'}"
-        run.outbox.send(notices.new_notice(run, "progress", "Progress", what, run.last_lines[-1]))
+        notices.send_notice(run, "progress", "Progress", what, run.last_lines[-1])
     if not run.controller.is_busy:
         pause_between(run)
     return None
@@ -296,7 +296,7 @@ def _wait_for_limit_or_trouble(run: Run, turn: Turn) -> Stop | None:
     run.screen.say(f"ralph: {what}: {turn.outcome.value}: {turn.why}")
     if turn.outcome is Outcome.LIMIT and (free or tally.repeats == 1):
         why = f"Reason: {shorten(turn.why, 1000)}"
-        run.outbox.send(notices.new_notice(run, "waiting", "Waiting", what.capitalize(), why))
+        notices.send_notice(run, "waiting", "Waiting", what.capitalize(), why)
     if not free:
         run.write_journal("wait", success=True, message=turn.why, until=round(until, 3), planned_s=round(seconds, 3))
         run.console.set_activity(f"until {moment}: {turn.outcome.value}")

@@ -174,9 +174,8 @@ def _prepare_session(run: Run, held_lock: Lock, wiring: Wiring) -> None:
         run.tally.begin_after_breaker(opened.reason, run.settings)
     state.remove_note(BlockReason)
     is_first_sum = run.settings.max_total_cost is not None and "Spent" not in now.words
-    looks_back = is_first_sum or not now.tasks  # 90 ms for 3,000 iterations
-    known = journal.parse_lines(files.read_or_empty(state.journal) if looks_back else b"")
-    run.tally.has_moved = bool(now.tasks) or any(one.moved for one in journal.iterations_in(known))
+    known = journal.parse_lines(files.read_or_empty(state.journal))
+    run.tally.has_moved = bool(now.tasks) or any(one.moved for one in known)
     if is_first_sum and (spent := journal.sum_up(known).cost_usd):
         file.edit(progress.with_spent, spent)
 
@@ -200,7 +199,7 @@ def _close_session(run: Run, stop: Stop) -> None:
     if has_begun:
         if reason.code == 1 and not (is_attended() and stop.why in "\n".join(run.last_lines)):
             run.console.complain(stop.why)
-        run.outbox.send(notices.end_notice(run, stop))
+        notices.notify_ended(run, stop)
     hurried = signals.is_impatient if reason is Reason.INTERRUPTED else signals.interrupted
     deadline = time.monotonic() + run.pace.send_s
     while run.outbox.has_pending() and time.monotonic() < deadline and not hurried():

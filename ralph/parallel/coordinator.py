@@ -164,7 +164,7 @@ class ParallelController(Controller):
             run.screen.remark(f"ralph: {task.id} begins: {task.text}")
             self.running.append(attempt)
         if not run.current.number and len(self._in_progress) == 1:
-            run.outbox.send(notices.started_notice(run))
+            notices.notify_started(run)
 
     def run_iteration(self) -> Iteration:
         """Waits for the next event. Returns what is known of the attempt that ended, or of the commit to merge."""
@@ -287,7 +287,7 @@ class ParallelController(Controller):
         self.queue.remove(self.last.task)
         self.tidy_task_list()
         wrong = () if run.read_progress().open else tuple(check_done(run, is_verified=True))
-        return replace(iteration, moved=True, passed=True, refused=wrong, after=run.read_progress(), commits=commits)
+        return replace(iteration, moved=True, passed=True, refused=wrong, commits=commits)
 
     def recheck(self) -> Mapping[str, str] | None:
         """Unticks the tasks that a later change broke. Returns why, by task id; None if that could not be checked."""

@@ -84,21 +84,21 @@ def iteration_summary(run: Run, iteration: Iteration) -> str:
     return " · ".join(filter(None, parts))
 
 
-def new_notice(run: Run, event: str, what: str, *lines: str | None) -> Notice:
-    """A notice of that event, with these lines of its own, as far as they say something."""
+def send_notice(run: Run, event: str, what: str, *lines: str | None) -> None:
+    """Sends a notice of that event, with these lines of its own, as far as they say something."""
     title = f"Rehearsal: Ralph {what}" if run.start.rehearsal else f"Ralph {what}"  # so that nobody takes it for real
     parts = [f"Plan: {run.start.name}", f"Mode: {_mode_and_rounds(run)}", *lines, f"Repo: {run.top.name}"]
-    return Notice(event, title, "\n".join(filter(None, parts)))
+    run.outbox.send(Notice(event, title, "\n".join(filter(None, parts))))
 
 
-def started_notice(run: Run) -> Notice:
-    """The notice that the first iteration begins."""
+def notify_started(run: Run) -> None:
+    """Sends the notice that the first iteration begins."""
     red = run.tally.red_start
-    return new_notice(run, "started", "Started", red and f"Verify was red before the first task: {red}")
+    send_notice(run, "started", "Started", red and f"Verify was red before the first task: {red}")
 
 
-def end_notice(run: Run, stop: Stop) -> Notice:
-    """The notice that the run is over: why, its result, and what the user can do."""
+def notify_ended(run: Run, stop: Stop) -> None:
+    """Sends the notice that the run is over: why, its result, and what the user can do."""
     code, move = stop.reason.code, stop.next_step_hint(run.file.path.name)
     event, what = ("blocked", "Blocked") if code in (1, 4) else ("stopped", "Stopped")
     if code == 0:
@@ -109,7 +109,7 @@ def end_notice(run: Run, stop: Stop) -> Notice:
         run_figures(run),
         "Last:" if run.last_lines else "",
     ]
-    return new_notice(run, event, what, *lines, *run.last_lines)
+    send_notice(run, event, what, *lines, *run.last_lines)
 
 
 def last_line(run: Run, stop: Stop) -> str:

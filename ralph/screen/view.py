@@ -58,10 +58,10 @@ class View:
         """Prints the lines of one event, which the stream has recorded; an unknown event has none."""
         self.heard_at = time.monotonic()
         if event["type"] == "init":
-            turn = self._stream.so_far
-            account = turn.model
+            account = self._stream.so_far.model
             if "apiKeySource" in event:  # a forgotten key in the environment has cost people hundreds
-                account += f" · the API key in {turn.pays} pays" if turn.pays else " · your login pays"
+                key = str(event["apiKeySource"] or "none").removeprefix("none")
+                account += f" · the API key in {key} pays" if key else " · your login pays"
             self._account = account or self._account
         elif self._account != self._shown_account:
             self._shown_account = self._account

@@ -122,7 +122,7 @@ class StrictController(Controller):
             iteration = replace(iteration, refused=tuple(check_done(run, is_verified=True)))
         elif iteration.ended is None and self._is_ticked(run.settings.task):
             iteration = replace(iteration, ended=Stop(Reason.ONCE))  # even if a limit is reached with it
-        return replace(iteration, after=run.read_progress(), commits=self._guard.committed)
+        return replace(iteration, commits=self._guard.committed)
 
     def _judge_attempt(self, iteration: Iteration) -> Iteration:
         """Checks the attempt, then ticks and commits the task, hands it to the next role, or records why not."""
