@@ -104,7 +104,7 @@ def _open_run(start: PreparedStart, file: ProgressFile, state: State, held_lock:
         git_settings.end()
         wiring.record_tree_after_death(state)
 
-    begin_supervisor = partial(Supervisor, patience=pace.patience, folder=state.folder, lock=held_lock.fd)
+    begin_supervisor = partial(Supervisor, patience=pace.patience, lock=held_lock.fd)
     jobs = settings.jobs + merge_window(settings) if settings.jobs > 1 and settings.strict else 0
     return Run(
         id=run_id,
