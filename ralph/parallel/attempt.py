@@ -31,8 +31,6 @@ from ralph.words import format_duration
 
 RALPH = (sys.executable, "-P", "-m", "ralph")
 """The command that starts this same installation of ralph."""
-BUNDLE = "source.bundle"
-"""The `source` of a job that brings its repository."""
 _BUNDLED = "refs/ralph/bundled"
 """The ref of the commit that a bundle is about, since a bundle needs a name; an agent may have moved HEAD."""
 _SETUP_S = 1800.0
@@ -51,7 +49,7 @@ class TaskJob:
     commit: str
     """The commit that it begins from."""
     source: str
-    """The path of the repository on this machine, or `BUNDLE`."""
+    """The path of the repository, if it is on this machine."""
     bundle: str
     """The repository as a bundle; empty if it is on this machine."""
     here: str
@@ -213,11 +211,13 @@ def _make_clone(job: TaskJob, folder: Path) -> Git:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(encode_text(text))
         path.chmod(mode)
-    (folder / BUNDLE).write_bytes(base64.b64decode(job.bundle))
+    bundle = folder / "source.bundle"
+    bundle.write_bytes(base64.b64decode(job.bundle))
+    source = str(bundle) if job.bundle else job.source
     pinned = ("-c", "protocol.file.allow=always", "-c", "clone.rejectShallow=false")
     plain = ("--quiet", "--no-checkout", "--no-tags", "--origin=origin", f"--template={brought}/.git")
     settings = [f"--config={setting}" for setting in job.config]
-    Git(folder, os.environ).run(*pinned, "clone", *plain, *settings, job.source, "tree")
+    Git(folder, os.environ).run(*pinned, "clone", *plain, *settings, source, "tree")
     clone.run("remote", "remove", "origin")
     clone.run("checkout", "--quiet", "-B", "ralph-attempt", job.commit)
     shutil.copytree(brought, clone.root, dirs_exist_ok=True)

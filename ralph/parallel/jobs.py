@@ -10,7 +10,7 @@ from ralph import files
 from ralph.errors import RalphError
 from ralph.git.changes import IN_NO_OTHER
 from ralph.git.repository import Repository
-from ralph.parallel.attempt import BUNDLE, TaskJob, pack_bundle
+from ralph.parallel.attempt import TaskJob, pack_bundle
 from ralph.parallel.task_attempt import TaskAttempt
 from ralph.plan import prompt
 from ralph.plan.tasks import Task
@@ -90,7 +90,7 @@ class JobMaker:
         return TaskJob(
             name=f"{run.state.folder.name}/{attempt.task.id}",
             commit=attempt.base,
-            source=BUNDLE if self._is_elsewhere else str(tree),
+            source=str(tree),
             bundle=bundle,
             here=os.path.relpath(run.top, tree),
             files=own_files | self._files_for_clone(),
