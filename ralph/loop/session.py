@@ -104,7 +104,6 @@ def _open_run(start: PreparedStart, file: ProgressFile, state: State, held_lock:
         git_settings.end()
         wiring.record_tree_after_death(state)
 
-    begin_supervisor = partial(Supervisor, patience=pace.patience, lock=held_lock.fd)
     jobs = settings.jobs + merge_window(settings) if settings.jobs > 1 and settings.strict else 0
     return Run(
         id=run_id,
@@ -127,8 +126,10 @@ def _open_run(start: PreparedStart, file: ProgressFile, state: State, held_lock:
         env=agent_environment(run=run_id, tmux=temporary),
         earlier=journal.count_iterations(state.journal),
         is_attempt=is_attempt,
-        supervisors=[begin_supervisor(f"{run_id}-{number}", at_last=lambda: None) for number in range(jobs)],
-        supervisor=begin_supervisor(run_id, at_last=at_last),
+        supervisors=[
+            Supervisor(f"{run_id}-{number}", pace.patience, held_lock.fd, lambda: None) for number in range(jobs)
+        ],
+        supervisor=Supervisor(run_id, pace.patience, held_lock.fd, at_last),
     )
 
 
@@ -144,7 +145,7 @@ def check_can_begin(run: Run) -> None:
 def _prepare_session(run: Run, held_lock: Lock, wiring: Wiring) -> None:
     """Prepares the first iteration: recovery, progress file, mode. Raises RalphError before money is spent."""
     start, file, state = run.start, run.file, run.state
-    if held_lock.dead_run_mark() or state.unjudged_iteration():
+    if held_lock.noted_holder().run or state.unjudged_iteration():
         wiring.recover(run, held_lock)
     held_lock.write_holder(run.id, start.plan.name, start.progress_path)
     check_can_begin(run)
@@ -208,9 +209,8 @@ def _close_session(run: Run, stop: Stop) -> None:
         if reason.code == 1 and not (is_attended() and stop.why in "".join([*run.last_lines][-1:])):
             run.console.complain(stop.why)
         run.outbox.send(notices.end_notice(run, stop))
-    hurried = signals.is_impatient if reason is Reason.INTERRUPTED else signals.interrupted
     deadline = time.monotonic() + run.pace.send_s
-    while run.outbox.has_pending() and time.monotonic() < deadline and not hurried():
+    while run.outbox.has_pending() and time.monotonic() < deadline and not signals.is_impatient():
         signals.wait(0.05)
     run.outbox.close()
     kill_running_programs()

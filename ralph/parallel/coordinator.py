@@ -109,10 +109,7 @@ class ParallelController(Controller):
         if self._merge_obstacle:
             count = plural(len(self.queue.entries), "finished task")
             return Stop(Reason.QUEUED, f"{self._merge_obstacle} in the way of {count}")
-        alone, listed = self._settings.task, tasks.read_tasks(self._file.text)
-        if (task := tasks.find_task(listed, alone)) and task.done:
-            return Stop(Reason.ONCE)
-        return self._stop or acceptance.nothing_to_begin(listed, alone)
+        return self._stop or acceptance.nothing_to_begin(tasks.read_tasks(self._file.text), self._settings.task)
 
     def _begin_tasks(self) -> None:
         """Begins the tasks that can begin now, each with its share of the money that is left.
@@ -128,7 +125,7 @@ class ParallelController(Controller):
             raise
         if not self._executor.places:
             raise RalphError("the processes below which attempts run were killed", 1, fix="start ralph again")
-        most = 0 if self._stop or self._merge_obstacle else min(settings.jobs, self._executor.places)
+        most = 0 if self._stop or self._merge_obstacle else self._executor.places
         while len(running) < most and run.pace.now() >= self._no_agent_before:
             tally = replace(run.tally, iterations=run.tally.iterations + len(running))
             is_over = stop_reason(self._file.last, tally, settings, run.elapsed_s())

@@ -31,9 +31,9 @@ class LocalExecutor:
 
     def __init__(self, run: Run) -> None:
         self._run, self._idle_supervisors = run, [*run.supervisors]
-        self.places = len(run.supervisors)
-        """How many attempts and checks can run at the same time; the place of a supervisor that dies is lost."""
-        self._threads = ThreadPoolExecutor(self.places)
+        self.places = run.settings.jobs
+        """How many attempts can run at the same time, besides checks; the place of a supervisor that dies is lost."""
+        self._threads = ThreadPoolExecutor(len(run.supervisors))
         if not run.settings.keep_clones:  # what a run left that was killed
             files.remove_folder(files.state_home() / "clones" / run.state.folder.name)
 

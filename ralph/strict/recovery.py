@@ -61,7 +61,7 @@ def recover(run: Run, held_lock: Lock) -> None:
 
 def end_leftover_processes(run: Run, held_lock: Lock) -> None:
     """Ends processes with the mark of the lock's last holder, whose ralph and supervisor are dead."""
-    if mark := held_lock.dead_run_mark():
+    if mark := held_lock.noted_holder().run:
         for command in end_marked_processes(mark, run.pace.patience):
             run.console.complain(f"ended what the run before left running: {command}")
         for lock in remove_orphaned_locks(held_lock.tree, held_lock.holder_note.stat().st_mtime):
