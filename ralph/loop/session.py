@@ -39,11 +39,6 @@ from ralph.store.notes import BlockReason, StartResult
 from ralph.store.state import State
 from ralph.words import plural, timestamp
 
-_NO_SUSPENSION = (
-    "ralph: not suspended, since the agent would continue alone; Ctrl+C ends it now, "
-    "RALPH_STOP in the progress file after this iteration"
-)
-
 
 class Wiring(NamedTuple):
     """What a session needs from the rooms above the loop."""
@@ -95,7 +90,7 @@ def _open_run(start: PreparedStart, file: ProgressFile, state: State, held_lock:
     monitor = "" if start.rehearsal else settings.heartbeat_url or ""
     values = {} if is_attempt else {**sources.channel_values(), "RALPH_HEARTBEAT_URL": monitor}
     temporary = tempfile.mkdtemp(prefix="ralph-")
-    signals.install_handlers(lambda: console.screen.say(_NO_SUSPENSION))
+    signals.install_handlers()
     top = Path.cwd()
     git_settings = GitConfigWatch(top, state)
 

@@ -29,8 +29,8 @@ from ralph.store import journal
 from ralph.store.state import State
 from ralph.words import format_duration
 
-RALPH = (sys.executable, "-P", "-m", "ralph")
-"""The command that starts this same installation of ralph."""
+COMMAND = [sys.executable, "-P", "-m", "ralph", "attempt"]
+"""Starts an attempt with this same installation of ralph."""
 _BUNDLED = "refs/ralph/bundled"
 """The ref of the commit that a bundle is about, since a bundle needs a name; an agent may have moved HEAD."""
 _SETUP_S = 1800.0
@@ -185,16 +185,14 @@ def _run_in_clone(
     last = records[-1]
     transcript = state.folder / "transcripts" / last.transcript
     passed = not code and last.success
-    commit, bundle = last.head if passed else "", ""
-    if commit:  # else no git runs in the clone: the agent may have tampered with it
-        bundle = pack_bundle(clone, commit, f"^{job.commit}")
+    commit = last.head if passed else ""  # else no git runs in the clone: the agent may have tampered with it
     return AttemptResult(
         why=f"its ralph was killed by signal {-code}" if code < 0 else "",
         records=[asdict(one) for one in records],
         tampered="; ".join(one.message for one in found if one.event == "run" and one.ended == "tampered"),
         passed=passed,
         commit=commit,
-        bundle=bundle,
+        bundle=pack_bundle(clone, commit, f"^{job.commit}") if commit else "",
         progress=text_of(progress),
         prompt=text_of(transcript.with_suffix(".prompt.md")),
         transcript=str(transcript),

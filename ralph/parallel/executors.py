@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ralph import files
 from ralph.errors import RalphError
-from ralph.parallel.attempt import RALPH, AttemptResult, TaskJob
+from ralph.parallel.attempt import COMMAND, AttemptResult, TaskJob
 from ralph.parallel.task_attempt import TaskAttempt
 from ralph.plan.progress import encode_text
 from ralph.process.programs import MARK, Finished, call_program
@@ -66,7 +66,7 @@ class LocalExecutor:
     def _run_attempt(self, attempt: TaskAttempt, job: bytes) -> Finished:
         """Runs `ralph attempt` for the job, until it is canceled."""
         run = self._run
-        argv = [*run.settings.runner, "ralph", "attempt"] if run.settings.runner else [*RALPH, "attempt"]
+        argv = [*run.settings.runner, "ralph", "attempt"] if run.settings.runner else COMMAND
 
         def on_output(_output: bytes, complaints: bytes) -> None:
             for line in complaints.decode(errors="replace").splitlines():
@@ -131,7 +131,7 @@ def attempt_on_worker(job: bytes) -> Finished:
     worker = import_module("distributed").get_worker()
     task = worker.state.tasks[worker.get_current_task()]
     return call_program(
-        [*RALPH, "attempt"],
+        COMMAND,
         timeout_s=_LONGEST_S,
         stdin=job,
         should_end=lambda: bool(task.state != "executing" or worker.status.name == "closing"),
