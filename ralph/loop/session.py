@@ -16,7 +16,7 @@ from ralph.git.changes import Changes
 from ralph.git.settings import GitConfigWatch
 from ralph.loop.loop import loop
 from ralph.loop.modes import start_controller, stop_controller
-from ralph.notify import channels
+from ralph.notify.channels import Outbox
 from ralph.plan import progress
 from ralph.plan.progress.file import ProgressFile
 from ralph.process import signals
@@ -112,9 +112,7 @@ def _open_run(start: PreparedStart, file: ProgressFile, state: State, held_lock:
         top=top,
         console=console,
         view=View(console.screen.say_for_agent, whole=console.screen.verbose),
-        outbox=channels.Outbox(
-            channels.configured_channels(values), values, lambda line: console.complain(line, once=line)
-        ),
+        outbox=Outbox(values, lambda line: console.complain(line, once=line)),
         changes=Changes(top, start.own_files),
         git_settings=git_settings,
         history=None if start.rehearsal or is_attempt or not settings.history else settings.history.resolve(),

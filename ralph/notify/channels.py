@@ -7,7 +7,7 @@ import re
 import threading
 import time
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -188,11 +188,11 @@ def fill_templates(template: Any, variables: Values) -> Any:
 
 
 class Outbox:
-    """Sends notices in the background, with a thread for each channel that has something to send."""
+    """Sends notices in the background, with a thread for each configured channel that has something to send."""
 
-    def __init__(self, channels: Iterable[Channel], values: Values, complain: Callable[[str], None]) -> None:
+    def __init__(self, values: Values, complain: Callable[[str], None]) -> None:
         self._values, self._complain = values, complain
-        self._waiting = [(channel, list[Notice]()) for channel in channels]
+        self._waiting = [(channel, list[Notice]()) for channel in configured_channels(values)]
         """The queue of each channel; its first notice is being sent."""
 
     @property
