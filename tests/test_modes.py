@@ -242,10 +242,9 @@ FOURTH = """
 import sys
 from functools import partial
 from pathlib import Path
+from ralph.commands import session
 from ralph.commands.run import find_start
-from ralph.commands.wiring import recover, record_tree_after_death
 from ralph.loop.iteration import run_agent_once
-from ralph.loop.session import Wiring, run_session
 from ralph.plan.progress.file import ProgressFile
 from ralph.process import lock
 from ralph.run.judge import Controller
@@ -263,7 +262,8 @@ start = find_start(Invocation("feature.md", "build", (), (), None))
 state = State(start.name, start.progress_path)
 file = ProgressFile(start.progress_path, state)
 held = lock.acquire_lock(lock.working_tree(Path.cwd()))
-sys.exit(run_session(start, file, state, held, Wiring(Fourth, recover, record_tree_after_death)))
+session.make_controller = Fourth
+sys.exit(session.run_session(start, file, state, held))
 """
 
 

@@ -43,10 +43,9 @@ def start_run(asked: options.Invocation) -> int:
     check_progress_owner(start, now)
     if now and not held_lock.noted_holder().run and (early := why_nothing_to_do(start, state, file.text)):
         raise RalphError.of([early, *start.imported_tasks_missing_from(file.text)])
-    from ralph.commands.wiring import WIRING  # noqa: PLC0415 - same
-    from ralph.loop.session import run_session  # noqa: PLC0415 - 60 ms that a run with nothing to do should not pay
+    from ralph.commands.session import run_session  # noqa: PLC0415 - 60 ms that a run with nothing to do should not pay
 
-    return run_session(start, file, state, held_lock, WIRING)
+    return run_session(start, file, state, held_lock)
 
 
 def find_start(asked: options.Invocation) -> PreparedStart:

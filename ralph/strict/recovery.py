@@ -7,8 +7,7 @@ from pathlib import Path
 from ralph import files
 from ralph.errors import RalphError
 from ralph.git.changes import remove_orphaned_locks
-from ralph.loop.modes import undo_ticks
-from ralph.loop.session import check_can_begin
+from ralph.loop.modes import check_can_begin, undo_ticks
 from ralph.plan import progress, tasks
 from ralph.plan.tasks import edits
 from ralph.plan.tasks.mending import restore_own_sections
