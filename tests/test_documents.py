@@ -130,4 +130,4 @@ def test_what_costs_time_waits_until_it_is_needed() -> None:
     heavy -= loaded_by("click")  # for which every start pays anyway
     assert loaded_by("ralph.cli, ralph.commands.run, ralph.run.judge, ralph.plan.progress.file") & heavy == set()
     of_strict = re.compile(r"ralph\.(strict|parallel|plan\.taskjson).*")
-    assert [name for name in loaded_by("ralph.loop.session") if of_strict.fullmatch(name)] == []
+    assert [name for name in loaded_by("ralph.commands.session") if of_strict.fullmatch(name)] == []

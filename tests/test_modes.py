@@ -239,12 +239,10 @@ def test_all_under_strict(project: Project, agent: Agent) -> None:
 
 FOURTH = """
 import sys
-from functools import partial
 from pathlib import Path
 from ralph.commands.run import find_start
-from ralph.commands.wiring import recover, record_tree_after_death
+from ralph.commands.session import run_session
 from ralph.loop.iteration import run_agent_once
-from ralph.loop.session import Wiring, run_session
 from ralph.plan.progress.file import ProgressFile
 from ralph.process import lock
 from ralph.run.judge import Controller
@@ -260,7 +258,7 @@ class Fourth(Controller):
 start = find_start(Invocation("feature.md", "build", (), (), None))
 file = ProgressFile(start.progress_path, start.state)
 held = lock.acquire_lock(lock.working_tree(Path.cwd()))
-sys.exit(run_session(start, file, held, Wiring(Fourth, recover, record_tree_after_death)))
+sys.exit(run_session(start, file, held, Fourth))
 """
 
 

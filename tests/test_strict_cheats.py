@@ -74,7 +74,7 @@ def test_what_it_did_is_put_back_after_a_death_and_settings_that_it_wrote_count_
         half_edited.write_text("# Progress: fea")
         said = built(project, *words, code=1).stderr
         assert "start it again" in said
-        assert ("was killed in" in said, "(the supervisor was killed" in said) == (death == -9, death == 1)
+        assert ("was killed in" in said, "(the supervisor died" in said) == (death == -9, death == 1)
         assert env.read_text() == "# mine\n"
         assert (CHECKOUT / "prompts" / "PROMPT_build.md").is_file(), "ralph's own templates are nobody's to move"
         built(project, *words, code=3 if death == -9 else -3)

@@ -33,12 +33,11 @@ def start_run(asked: options.Invocation) -> int:
     file.recall_text_before_death()
     now = file.read() if file.exists() else None
     check_progress_owner(start, now)
-    if now and not held_lock.dead_run_mark() and (early := why_nothing_to_do(start, file.text)):
+    if now and not held_lock.noted_holder().run and (early := why_nothing_to_do(start, file.text)):
         raise RalphError.of([early, *start.imported_tasks_missing_from(file.text)])
-    from ralph.commands.wiring import WIRING  # noqa: PLC0415 - same
-    from ralph.loop.session import run_session  # noqa: PLC0415 - 60 ms that a run with nothing to do should not pay
+    from ralph.commands.session import make_controller, run_session  # noqa: PLC0415 - 60 ms, if there is work
 
-    return run_session(start, file, held_lock, WIRING)
+    return run_session(start, file, held_lock, make_controller)
 
 
 def find_start(asked: options.Invocation) -> PreparedStart:

@@ -3,6 +3,7 @@
 from bisect import bisect
 from dataclasses import replace
 
+from ralph.agent.command import check_installed
 from ralph.agent.turn import Outcome
 from ralph.errors import RalphError
 from ralph.plan import progress
@@ -12,6 +13,15 @@ from ralph.run.context import Run
 from ralph.run.judge import Controller, Iteration, quote_tasks, why_not_done
 from ralph.run.stop_rules import Reason, Stop
 from ralph.words import join_names, plural
+
+
+def check_can_begin(run: Run) -> None:
+    """Raises RalphError if no iteration can begin, before anything of an earlier run is used up."""
+    for start in (run.start, *run.start.with_own_agents()):
+        check_installed(start.agents, start.settings)
+        run.print_setting_remarks(start.settings)
+    run.start.load_prompt()
+    run.state.make_room()
 
 
 def start_controller(run: Run) -> None:

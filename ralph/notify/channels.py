@@ -225,7 +225,7 @@ def fill_templates(template: Any, variables: Values) -> Any:
 
 
 class Outbox:
-    """Sends notices to all configured channels in the background, with a thread for each that has something to send."""
+    """Sends notices in the background, with a thread for each configured channel that has something to send."""
 
     def __init__(self, values: Values, complain: Callable[[str], None]) -> None:
         self._values, self._complain = values, complain

@@ -29,10 +29,8 @@ from ralph.store import journal
 from ralph.store.state import State
 from ralph.words import format_duration
 
-RALPH = (sys.executable, "-P", "-m", "ralph")
-"""The command that starts this same installation of ralph."""
-BUNDLE = "source.bundle"
-"""The `source` of a job that brings its repository."""
+COMMAND = [sys.executable, "-P", "-m", "ralph", "attempt"]
+"""Starts an attempt with this same installation of ralph."""
 _BUNDLED = "refs/ralph/bundled"
 """The ref of the commit that a bundle is about, since a bundle needs a name; an agent may have moved HEAD."""
 _SETUP_S = 1800.0
@@ -51,7 +49,7 @@ class TaskJob:
     commit: str
     """The commit that it begins from."""
     source: str
-    """The path of the repository on this machine, or `BUNDLE`."""
+    """The path of the repository, if it is on this machine."""
     bundle: str
     """The repository as a bundle; empty if it is on this machine."""
     here: str
@@ -187,16 +185,14 @@ def _run_in_clone(
     last = records[-1]
     transcript = state.folder / "transcripts" / last.transcript
     passed = not code and last.success
-    commit, bundle = last.head if passed else "", ""
-    if commit:  # else no git runs in the clone: the agent may have tampered with it
-        bundle = pack_bundle(clone, commit, f"^{job.commit}")
+    commit = last.head if passed else ""  # else no git runs in the clone: the agent may have tampered with it
     return AttemptResult(
         why=f"its ralph was killed by signal {-code}" if code < 0 else "",
         records=[asdict(one) for one in records],
         tampered="; ".join(one.message for one in found if one.event == "run" and one.ended == "tampered"),
         passed=passed,
         commit=commit,
-        bundle=bundle,
+        bundle=pack_bundle(clone, commit, f"^{job.commit}") if commit else "",
         progress=text_of(progress),
         prompt=text_of(transcript.with_suffix(".prompt.md")),
         transcript=str(transcript),
@@ -213,11 +209,13 @@ def _make_clone(job: TaskJob, folder: Path) -> Git:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(encode_text(text))
         path.chmod(mode)
-    (folder / BUNDLE).write_bytes(base64.b64decode(job.bundle))
+    bundle = folder / "source.bundle"
+    bundle.write_bytes(base64.b64decode(job.bundle))
+    source = str(bundle) if job.bundle else job.source
     pinned = ("-c", "protocol.file.allow=always", "-c", "clone.rejectShallow=false")
     plain = ("--quiet", "--no-checkout", "--no-tags", "--origin=origin", f"--template={brought}/.git")
     settings = [f"--config={setting}" for setting in job.config]
-    Git(folder, os.environ).run(*pinned, "clone", *plain, *settings, job.source, "tree")
+    Git(folder, os.environ).run(*pinned, "clone", *plain, *settings, source, "tree")
     clone.run("remote", "remove", "origin")
     clone.run("checkout", "--quiet", "-B", "ralph-attempt", job.commit)
     shutil.copytree(brought, clone.root, dirs_exist_ok=True)

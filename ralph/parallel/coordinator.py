@@ -84,7 +84,7 @@ class ParallelController(Controller):
             doing = attempt.doing or "at work"
             if attempt.commit:
                 doing = "checked on top of what was merged" if attempt.work else "waits to be merged"
-            lines.append(f"{attempt.task.id} · {format_duration(now - attempt.began)} · {doing}")
+            lines.append(f"{attempt.task.id} · {format_duration(now - attempt.iteration.began)} · {doing}")
         return lines
 
     def tidy_task_list(self) -> None:
@@ -109,10 +109,7 @@ class ParallelController(Controller):
         if self._merge_obstacle:
             count = plural(len(self.queue.entries), "finished task")
             return Stop(Reason.QUEUED, f"{self._merge_obstacle} in the way of {count}")
-        alone, listed = self._settings.task, tasks.read_tasks(self._file.text)
-        if (task := tasks.find_task(listed, alone)) and task.done:
-            return Stop(Reason.ONCE)
-        return self._stop or acceptance.nothing_to_begin(listed, alone)
+        return self._stop or acceptance.nothing_to_begin(tasks.read_tasks(self._file.text), self._settings.task)
 
     def _begin_tasks(self) -> None:
         """Begins the tasks that can begin now, each with its share of the money that is left.
@@ -128,7 +125,7 @@ class ParallelController(Controller):
             raise
         if not self._executor.places:
             raise RalphError("the processes below which attempts run were killed", 1, fix="start ralph again")
-        most = 0 if self._stop or self._merge_obstacle else min(settings.jobs, self._executor.places)
+        most = 0 if self._stop or self._merge_obstacle else self._executor.places
         while len(running) < most and run.pace.now() >= self._no_agent_before:
             tally = replace(run.tally, iterations=run.tally.iterations + len(running))
             is_over = stop_reason(self._file.last, tally, settings, run.elapsed_s())
@@ -151,14 +148,14 @@ class ParallelController(Controller):
         if any(progress.section_lines(attempt.given, "Messages") for attempt in self.running):
             start, end = progress.section_range(text, "Messages")
             text = text[:start] + b"\n" + text[end:]  # another agent already has them
-        attempt = TaskAttempt(
-            task=task, base=self.queue.tip(), given=text, began=run.pace.uptime_s(), share_usd=share_usd
-        )
+        begun = CurrentIteration(task=task.id, began=run.pace.uptime_s())
+        commit = self.queue.queued_commit(task)
+        base = "" if commit else self.queue.tip()  # a commit is checked first
+        attempt = TaskAttempt(task=task, base=base, given=text, iteration=begun, share_usd=share_usd, commit=commit)
         self._file.edit(edits.with_mark, "~", task.id)
-        if commit := self.queue.queued_commit(task):  # no agent has to work on it again
+        if commit:  # no agent has to work on it again
             run.screen.remark(f"ralph: {task.id} passed in an earlier run and waits to be merged")
-            attempt.base = ""  # so it is checked first
-            self.queue.add(attempt, commit)
+            self.queue.add(attempt)
         else:
             self._executor.begin(attempt, self._jobs.make_job(attempt))
             run.screen.remark(f"ralph: {task.id} begins: {task.text}")
@@ -195,8 +192,7 @@ class ParallelController(Controller):
         """
         run = self._run
         run.console.set_activity(f"{len(self.running)} at work, {len(self.queue.entries)} to be merged")
-        works = {attempt.work: attempt for attempt in self._in_progress if attempt.work}
-        done = wait(works, _POLL_S, FIRST_COMPLETED).done
+        wait([attempt.work for attempt in self._in_progress if attempt.work], _POLL_S, FIRST_COMPLETED)
         run.git_settings.compare()  # before any git runs
         run.read_progress()
         for attempt in self._in_progress:
@@ -204,9 +200,10 @@ class ParallelController(Controller):
         if 0 < self._no_agent_before <= run.pace.now():
             self._no_agent_before = 0.0
             self._begin_tasks()
-        for work in done:  # the next one is the next event
-            works[work].take_result(work)
-            return works[work]
+        for attempt in self._in_progress:
+            if attempt.work and attempt.work.done():
+                attempt.result, attempt.work = attempt.work.result(), None
+                return attempt
         return None
 
     def _iteration(self, attempt: TaskAttempt) -> Iteration:
@@ -221,8 +218,7 @@ class ParallelController(Controller):
         if not attempt.iteration.number:
             number = run.earlier + run.tally.iterations + 1
             transcript = Path(result.transcript or run.state.journal)  # which says what is known if nothing was printed
-            task, began = attempt.task.id, attempt.began
-            attempt.iteration = CurrentIteration(number=number, task=task, began=began, transcript=transcript)
+            attempt.iteration = attempt.iteration._replace(number=number, transcript=transcript)
         run.live.iteration, now = attempt.iteration, self._file.last
         findings, is_merge = TurnFindings(blocked=run.git_settings.block_reason), bool(attempt.commit)
         return Iteration(before=now, after=now, turn=turn, commits=Commits(), findings=findings, is_merge=is_merge)
@@ -251,7 +247,7 @@ class ParallelController(Controller):
         if not result.commit:
             return self._tick(iteration, Commits())
         if not iteration.is_merge:
-            queue.add(attempt, result.commit)
+            queue.add(attempt)
         if not self._merge_obstacle and queue.judged_head() is attempt:
             return self._merge(iteration)
         return replace(iteration, moved=True, is_queued=True)

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import shutil
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from importlib import import_module
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from ralph import files
 from ralph.errors import RalphError
-from ralph.parallel.attempt import RALPH, AttemptResult, TaskJob
+from ralph.parallel.attempt import COMMAND, AttemptResult, TaskJob
 from ralph.parallel.task_attempt import TaskAttempt
 from ralph.plan.progress import encode_text
 from ralph.process.programs import MARK, Finished, call_program
@@ -30,9 +31,9 @@ class LocalExecutor:
 
     def __init__(self, run: Run) -> None:
         self._run, self._idle_supervisors = run, [*run.supervisors]
-        self.places = len(run.supervisors)
-        """How many attempts and checks can run at the same time; the place of a supervisor that dies is lost."""
-        self._threads = ThreadPoolExecutor(self.places)
+        self.places = run.settings.jobs
+        """How many attempts can run at the same time, besides checks; the place of a supervisor that dies is lost."""
+        self._threads = ThreadPoolExecutor(len(run.supervisors))
         if not run.settings.keep_clones:  # what a run left that was killed
             files.remove_folder(files.state_home() / "clones" / run.state.folder.name)
 
@@ -46,30 +47,26 @@ class LocalExecutor:
         self._threads.shutdown()
 
     def _do_job(self, attempt: TaskAttempt, job: TaskJob) -> AttemptResult:
+        """Returns the result of the job; if it could not be done, one that says why."""
         transcript = self._run.state.new_record(self._run.id, self._run.current.number, f".{attempt.task.id}.jsonl")
-        given, output = transcript.with_suffix(".job"), transcript.with_suffix(".attempt")
-        given.write_text(json.dumps(asdict(job)))
         try:
-            result = AttemptResult(why=f"its attempt exited with {self._run_attempt(attempt, given, output)}")
-            _, start, printed = output.read_bytes().partition(b'{"why": ')  # a runner may greet first
-        finally:
-            for path in (given, output, output.with_suffix(".err")):
-                path.unlink(missing_ok=True)
-        line, _, end_of_transcript = printed.partition(b"\n")
-        transcript.write_bytes(end_of_transcript)
-        with contextlib.suppress(ValueError):
-            result = AttemptResult(**json.loads(start + line))
-        transcript.with_suffix(".prompt.md").write_bytes(encode_text(result.prompt))
+            done = self._run_attempt(attempt, json.dumps(asdict(job)).encode())
+            _, start, printed = done.stdout.partition(b'{"why": ')  # a runner may greet first
+            line, _, end_of_transcript = printed.partition(b"\n")
+            result = AttemptResult(why=f"its attempt exited with {done.code}")
+            with contextlib.suppress(ValueError):
+                result = AttemptResult(**json.loads(start + line))
+            transcript.write_bytes(end_of_transcript)
+            transcript.with_suffix(".prompt.md").write_bytes(encode_text(result.prompt))
+        except Exception as error:  # noqa: BLE001 - a cluster has errors of its own
+            return AttemptResult(why=str(error) or type(error).__name__)
         more = f": {attempt.doing}" if result.why and attempt.doing else ""
         return replace(result, why=result.why + more, transcript=str(transcript))
 
-    def _run_attempt(self, attempt: TaskAttempt, given: Path, output: Path) -> int:
-        """Runs `ralph attempt` for the given job, until it is canceled, and returns its exit code.
-
-        What it prints is in `output` then. Raises OSError if it cannot be started.
-        """
+    def _run_attempt(self, attempt: TaskAttempt, job: bytes) -> Finished:
+        """Runs `ralph attempt` for the job, until it is canceled."""
         run = self._run
-        argv = [*run.settings.runner, "ralph", "attempt"] if run.settings.runner else [*RALPH, "attempt"]
+        argv = [*run.settings.runner, "ralph", "attempt"] if run.settings.runner else COMMAND
 
         def on_output(_output: bytes, complaints: bytes) -> None:
             for line in complaints.decode(errors="replace").splitlines():
@@ -80,16 +77,17 @@ class LocalExecutor:
 
         supervisor = self._idle_supervisors.pop()
         env = {**os.environ, MARK: f"{run.env[MARK]}:{supervisor.mark}"}
-        command = Command(argv, env, output, prompt=given, loads=() if run.settings.runner else _LOADED)
-        try:
-            ended = supervisor.run(command, on_output, lambda *_: attempt.is_canceled, run.pace.awake_s)
-        except RalphError:
-            self.places -= 1
-            raise
-        self._idle_supervisors.append(supervisor)
-        if ended.unstarted:
-            raise OSError(f"{argv[0]} cannot be started: {ended.unstarted}")
-        return ended.code
+        with tempfile.TemporaryDirectory(dir=run.env["TMUX_TMPDIR"]) as folder:  # which goes with the run
+            given, output = Path(folder, "job"), Path(folder, "result")
+            given.write_bytes(job)
+            command = Command(argv, env, output, given, loads=() if run.settings.runner else _LOADED)
+            try:
+                ended = supervisor.run(command, on_output, lambda *_: attempt.is_canceled, run.pace.awake_s)
+            except RalphError:
+                self.places -= 1
+                raise
+            self._idle_supervisors.append(supervisor)
+            return Finished(ended.code, output.read_bytes(), b"")
 
 
 class DaskExecutor(LocalExecutor):
@@ -117,14 +115,13 @@ class DaskExecutor(LocalExecutor):
             self._client.close()
         super().close()
 
-    def _run_attempt(self, attempt: TaskAttempt, given: Path, output: Path) -> int:
-        future = self._client.submit(attempt_on_worker, given.read_bytes(), pure=False)
+    def _run_attempt(self, attempt: TaskAttempt, job: bytes) -> Finished:
+        future = self._client.submit(attempt_on_worker, job, pure=False)
         while not attempt.is_canceled:
             with contextlib.suppress(TimeoutError):
                 done: Finished = future.result(_POLL_S)
-                output.write_bytes(done.stdout)
                 attempt.doing = done.stderr.decode(errors="replace").rstrip().rpartition("\n")[2]
-                return done.code
+                return done
         future.cancel()
         raise TimeoutError("it was canceled")
 
@@ -134,7 +131,7 @@ def attempt_on_worker(job: bytes) -> Finished:
     worker = import_module("distributed").get_worker()
     task = worker.state.tasks[worker.get_current_task()]
     return call_program(
-        [*RALPH, "attempt"],
+        COMMAND,
         timeout_s=_LONGEST_S,
         stdin=job,
         should_end=lambda: bool(task.state != "executing" or worker.status.name == "closing"),

@@ -10,7 +10,7 @@ from ralph import files
 from ralph.errors import RalphError
 from ralph.git.changes import IN_NO_OTHER
 from ralph.git.repository import Repository
-from ralph.parallel.attempt import BUNDLE, TaskJob, pack_bundle
+from ralph.parallel.attempt import TaskJob, pack_bundle
 from ralph.parallel.task_attempt import TaskAttempt
 from ralph.plan import prompt
 from ralph.plan.tasks import Task
@@ -46,8 +46,7 @@ class JobMaker:
         self._run, self._repository = run, repository
         self._is_elsewhere = bool(run.settings.runner or run.settings.executor)
         tree, hooks = repository.root, repository.hooks
-        are_in_tree = hooks.is_relative_to(tree) and not hooks.is_relative_to(repository.common)
-        self._hooks_place = os.path.relpath(hooks, tree) if are_in_tree else ".git/hooks"
+        self._hooks_place = os.path.relpath(hooks, tree) if hooks.is_relative_to(tree) else ".git/hooks"
         """Where a clone has the hooks, from its top."""
 
     def check_clones_can_work(self) -> None:
@@ -56,7 +55,7 @@ class JobMaker:
         tree, complain = repository.root, self._run.console.complain
         if settings.jobs > _MOST and not self._is_elsewhere:
             raise RalphError(f"{settings.given['jobs'].where}: at most {_MOST} on one machine", fix="see --executor")
-        if not repository.read_branch(repository.read_head()[0]):
+        if not all(repository.read_head()):
             what = f"--jobs needs a branch that has a commit, and HEAD of {tree} is on none"
             raise RalphError(what, fix="git switch, or git commit")
         if settings.runner and not shutil.which(settings.runner[0]):
@@ -90,7 +89,7 @@ class JobMaker:
         return TaskJob(
             name=f"{run.state.folder.name}/{attempt.task.id}",
             commit=attempt.base,
-            source=BUNDLE if self._is_elsewhere else str(tree),
+            source=str(tree),
             bundle=bundle,
             here=os.path.relpath(run.top, tree),
             files=own_files | self._files_for_clone(),

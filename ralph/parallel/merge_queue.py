@@ -38,9 +38,9 @@ class MergeQueue:
         """The branch's latest commit, from which new attempts begin; empty if the branch is gone."""
         return self.repository.read_branch(self._branch)
 
-    def add(self, attempt: TaskAttempt, commit: str) -> None:
+    def add(self, attempt: TaskAttempt) -> None:
         """Queues an attempt whose commit passed on top of its base."""
-        attempt.commit, attempt.result = commit, AttemptResult(passed=True, commit=commit)
+        attempt.result = AttemptResult(passed=True, commit=attempt.commit)
         self.entries.append(attempt)
 
     def set_aside(self, attempt: TaskAttempt) -> str:

@@ -22,8 +22,8 @@ class TaskAttempt:
     """The commit on top of which its agent works, or its check runs, or ran last; empty if no check counts."""
     given: bytes
     """The progress file that its agent got."""
-    began: float
-    """When the attempt began, in seconds by the run's clock (`Pace.uptime_s`)."""
+    iteration: CurrentIteration
+    """When it began; and once it has ended, its number, and the file with what its agent printed."""
     share_usd: float | None
     """What the attempt may cost; None for no limit."""
     work: Future[AttemptResult] | None = None
@@ -38,8 +38,6 @@ class TaskAttempt:
     """The commit that passed and waits to be merged."""
     conflict: str = ""
     """Why it cannot be applied on top of its base, if it cannot."""
-    iteration: CurrentIteration = CurrentIteration()  # noqa: RUF009 - same
-    """Its number, and the file with what its agent printed; empty before it has ended once."""
 
     @property
     def _left(self) -> Progress:
@@ -59,14 +57,6 @@ class TaskAttempt:
         """Whether the user marked the task differently in this progress file, or deleted it."""
         task = tasks.find_task(tasks.read_tasks(text), self.task.id)
         return task is None or task.mark != "~"
-
-    def take_result(self, work: Future[AttemptResult]) -> None:
-        """Takes over the result of its work, which has ended; if it could not be done, one that says why."""
-        self.work = None
-        try:
-            self.result = work.result()
-        except Exception as error:  # noqa: BLE001 - a cluster has errors of its own
-            self.result = AttemptResult(why=str(error) or type(error).__name__)
 
     def with_agents_edits(self, text: bytes) -> bytes:
         """Returns the progress file with the agent's changes to the sections it may edit, and the task's evidence."""

@@ -43,8 +43,10 @@ class Lock(NamedTuple):
     fd: int
     tree: Path
 
-    holder_note: Path
-    """The file that says who has the lock, and after a run that did not end cleanly, who had it."""
+    @property
+    def holder_note(self) -> Path:
+        """The file that says who has the lock, and after a run that did not end cleanly, who had it."""
+        return files.state_home() / "locks" / f"{binascii.crc32(os.fsencode(self.tree)):08x}"
 
     def write_holder(self, run: str, plan: str, progress: Path) -> None:
         """Notes who holds the lock, for anyone who finds it taken, and for the next run if this one dies."""
@@ -53,9 +55,11 @@ class Lock(NamedTuple):
             self.holder_note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             files.overwrite_file(self.holder_note, json.dumps(holder).encode())
 
-    def dead_run_mark(self) -> str:
-        """The mark of the run that held this lock last, if that run did not end cleanly; else empty."""
-        return _holder_of(self.tree).run
+    def noted_holder(self) -> Holder:
+        """Who has the lock, or had it last, if that run did not end cleanly."""
+        with suppress(OSError, ValueError, TypeError):
+            return Holder(*json.loads(self.holder_note.read_bytes()))
+        return Holder()
 
 
 def working_tree(folder: Path) -> Path:
@@ -66,22 +70,22 @@ def working_tree(folder: Path) -> Path:
 def acquire_lock(tree: Path) -> Lock:
     """Returns the lock on `tree`. Raises RalphError 75, which says who has the lock, since when and for which plan."""
     with files.os_errors_as_ralph_errors(tree, "locked"):
-        lock = Lock(os.open(tree, os.O_RDONLY), tree, _holder_note_path(tree))
+        lock = Lock(os.open(tree, os.O_RDONLY), tree)
     if _wait_for_lock(_LOOK_S, lock.fd):
         return lock
     os.close(lock.fd)
-    raise RalphError(f"another run works in {tree}: {_holder_of(tree)}", LOCKED, for_people=True)
+    raise RalphError(f"another run works in {tree}: {lock.noted_holder()}", LOCKED, for_people=True)
 
 
 def read_holder(tree: Path) -> Holder | None:
     """Who holds the lock on `tree`; None when nobody does."""
     with suppress(OSError):
-        fd = os.open(tree, os.O_RDONLY)
+        lock = Lock(os.open(tree, os.O_RDONLY), tree)
         try:
             # shared, so that two lookers do not take each other for a run
-            return None if _try_lock(fd, fcntl.LOCK_SH) else _holder_of(tree)
+            return None if _try_lock(lock.fd, fcntl.LOCK_SH) else lock.noted_holder()
         finally:
-            os.close(fd)
+            os.close(lock.fd)
     return None
 
 
@@ -107,13 +111,3 @@ def _try_lock(fd: int, kind: int) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-def _holder_of(tree: Path) -> Holder:
-    with suppress(OSError, ValueError, TypeError):
-        return Holder(*json.loads(_holder_note_path(tree).read_bytes()))
-    return Holder()
-
-
-def _holder_note_path(tree: Path) -> Path:
-    return files.state_home() / "locks" / f"{binascii.crc32(os.fsencode(tree)):08x}"

@@ -16,8 +16,8 @@ _received: list[tuple[signal.Signals, float]] = []
 _wakeup_pipe: list[int] = []
 
 
-def install_handlers(on_suspend: Callable[[], None] = lambda: None) -> None:
-    """From now on, has signals that ask ralph to stop only recorded here, and Ctrl+Z only call `on_suspend`.
+def install_handlers() -> None:
+    """From now on, has signals that ask ralph to stop only recorded here, and Ctrl+Z do nothing.
 
     If ralph were suspended, the agent would continue alone. An ignored SIGHUP (nohup) stays ignored. An ignored SIGINT,
     which a script's background job inherits, does not: programs started from here have the default action again.
@@ -30,7 +30,7 @@ def install_handlers(on_suspend: Callable[[], None] = lambda: None) -> None:
         if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, lambda number, _: _received.append((signal.Signals(number), time.monotonic())))
     signal.signal(signal.SIGCHLD, lambda *_: None)  # its byte in the pipe ends a wait at once
-    signal.signal(signal.SIGTSTP, lambda *_: on_suspend())
+    signal.signal(signal.SIGTSTP, lambda *_: None)  # what is ignored, programs started from here would ignore, too
     signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # `stty tostop`: printing from the background must not stop ralph
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
 

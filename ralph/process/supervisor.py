@@ -10,7 +10,6 @@ import io
 import os
 import pickle
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +25,7 @@ from ralph.process.programs import (
     LINUX,
     Patience,
     ProcessTree,
+    call_in_fork,
     close_files_but,
     end_marked_processes,
     fork_python,
@@ -75,32 +75,34 @@ class Ended(NamedTuple):
 class Supervisor:
     """Ralph's end of the link. Creating one starts the supervisor process, and must precede the first thread.
 
-    `mark` is the RALPH_RUN_ID of what the supervisor will run; if it fails itself, its traceback goes to `folder`. It
-    shares the descriptor `lock`, and calls `at_last` when everything has been ended and ralph is gone.
+    `mark` is the RALPH_RUN_ID of what the supervisor will run. It shares the descriptor `lock`, and calls `at_last`
+    when everything has been ended and ralph is gone.
     """
 
-    def __init__(self, mark: str, patience: Patience, folder: Path, lock: int, at_last: Callable[[], None]) -> None:
+    def __init__(self, mark: str, patience: Patience, lock: int, at_last: Callable[[], None]) -> None:
         assert threading.active_count() == 1, "a fork copies the locks that other threads hold, and not the threads"
-        self.mark, self._patience, self._errors = mark, patience, folder / f"supervisor-{mark}.txt"
-        (its_reads, writes), (reads, its_writes) = os.pipe(), os.pipe()
-        self._pid = os.fork()
-        if not self._pid:
-            try:
-                _daemonize({its_reads, its_writes, lock})
-                with suppress(*_GONE), open(its_reads, "rb", _UNBUFFERED) as link:  # noqa: PTH123 - a descriptor
-                    while True:
-                        if job := pickle.load(link):  # noqa: S301 - its own other half
-                            _send(its_writes, _run_job(job, link, patience))  # else that job has already ended
-                signals.install_handlers()  # again: impatience with the agent's processes is not meant for `at_last`
-                at_last()
-            except BaseException:  # noqa: BLE001 - nobody else could tell
-                with suppress(OSError), self._errors.open("w") as sys.stderr:
-                    sys.excepthook(*sys.exc_info())
-            finally:
-                os._exit(0)
+        self.mark, self._patience = mark, patience
+        (its_reads, self._writes), (reads, its_writes) = os.pipe(), os.pipe()
+
+        def supervise() -> None:
+            os.setsid()  # no signal to ralph's terminal or group arrives any more
+            close_files_but({its_reads, its_writes, lock})
+            for _ in range(3):
+                os.open(os.devnull, os.O_RDWR)  # 0, 1 and 2 again: nothing else may get these numbers
+            signals.install_handlers()
+            if LINUX:
+                ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER, prctl(2)
+            with suppress(*_GONE), open(its_reads, "rb", _UNBUFFERED) as link:  # noqa: PTH123 - a descriptor
+                while True:
+                    if job := pickle.load(link):  # noqa: S301 - its own other half
+                        _send(its_writes, _run_job(job, link, patience))  # else that job has already ended
+            signals.install_handlers()  # again: impatience with the agent's processes is not meant for `at_last`
+            at_last()
+
+        self._pid = call_in_fork(supervise)
         os.close(its_reads)
         os.close(its_writes)
-        self._reads, self._writes = open(reads, "rb", _UNBUFFERED), writes  # noqa: PTH123, SIM115 - a descriptor
+        self._reads = open(reads, "rb", _UNBUFFERED)  # noqa: PTH123, SIM115 - a descriptor
 
     def run(self, job: Command, on_output: OnOutput, should_end: ShouldEnd, clock: Callable[[], float]) -> Ended:
         """Runs the job to its end, or until `should_end` is true, and ends everything that it started.
@@ -136,8 +138,7 @@ class Supervisor:
                 ended: Ended = pickle.load(self._reads)  # noqa: S301 - its own other half
             except _GONE:
                 end_marked_processes(self.mark, self._patience)  # descent is no longer known, but the mark is
-                how = f"failed, see {self._errors}" if self._errors.exists() else "was killed"
-                what = f"the supervisor {how}: the process of ralph's below which all runs"
+                what = "the supervisor died: the process of ralph's below which all runs"
                 raise RalphError(what, 1, fix="start ralph again") from None
         return ended
 
@@ -150,17 +151,6 @@ class Supervisor:
 def _send(writes: int, message: object) -> None:
     with suppress(OSError), open(writes, "wb", closefd=False) as whole:  # a lost reader never answers
         pickle.dump(message, whole)
-
-
-def _daemonize(kept: set[int]) -> None:
-    """Leaves ralph's session, so that no signal to its terminal or group arrives, and closes all files but these."""
-    os.setsid()
-    close_files_but(kept)
-    for _ in range(3):
-        os.open(os.devnull, os.O_RDWR)  # 0, 1 and 2 again: nothing else may get these numbers
-    signals.install_handlers()
-    if LINUX:
-        ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER, prctl(2)
 
 
 def _run_job(job: Command, link: IO[bytes], patience: Patience) -> Ended:

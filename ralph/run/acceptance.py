@@ -199,7 +199,12 @@ def validate_list(text: bytes, name: str, settings: Settings) -> Sequence[Task]:
 
 
 def nothing_to_begin(listed: Sequence[Task], alone: str | None = None) -> Stop:
-    """Returns why no task can be begun: they wait for others, or all are ticked and the plan is still not done."""
+    """Returns why no task can be begun: they wait for others, or all are ticked and the plan is still not done.
+
+    Or the only one that was asked for, `alone`, is done.
+    """
+    if (task := tasks.find_task(listed, alone)) and task.done:
+        return Stop(Reason.ONCE)
     all_ticked = "every task is ticked, and yet done does not hold; untick what is not, or add a task"
     return Stop(Reason.STUCK, tasks.why_stuck(listed, alone) or all_ticked)
 

@@ -57,7 +57,7 @@ class StrictController(Controller):
         run, alone = self._run, self._run.settings.task
         listed = run.start.read_valid_tasks(self._file.text)
         if (task := tasks.select_next(listed, alone, run.tally.crashes)) is None:
-            return Stop(Reason.ONCE) if self._is_ticked(alone) else acceptance.nothing_to_begin(listed, alone)
+            return acceptance.nothing_to_begin(listed, alone)
         self._task = task
         run.update_iteration(task=task.id)
         if role := self._roles.role_of_task(task):

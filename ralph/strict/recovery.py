@@ -6,8 +6,7 @@ import os
 from ralph import files
 from ralph.errors import RalphError
 from ralph.git.changes import remove_orphaned_locks
-from ralph.loop.modes import undo_ticks
-from ralph.loop.session import check_can_begin
+from ralph.loop.modes import check_can_begin, undo_ticks
 from ralph.plan import progress, tasks
 from ralph.plan.tasks import edits
 from ralph.plan.tasks.mending import restore_own_sections
@@ -59,7 +58,7 @@ def recover(run: Run, held_lock: Lock) -> None:
 
 def end_leftover_processes(run: Run, held_lock: Lock) -> None:
     """Ends processes with the mark of the lock's last holder, whose ralph and supervisor are dead."""
-    if mark := held_lock.dead_run_mark():
+    if mark := held_lock.noted_holder().run:
         for command in end_marked_processes(mark, run.pace.patience):
             run.console.complain(f"ended what the run before left running: {command}")
         for lock in remove_orphaned_locks(held_lock.tree, held_lock.holder_note.stat().st_mtime):

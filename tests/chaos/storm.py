@@ -51,7 +51,7 @@ class Storm:
             run = self._start(words)
             while (code := run.poll()) != 0:
                 if code is not None:
-                    hit = ("the supervisor was killed", ": -9\n")  # the supervisor, or a git of ralph's own
+                    hit = ("the supervisor died", ": -9\n")  # the supervisor, or a git of ralph's own
                     assert code in ENDED or any(one in run.stderr for one in hit), f"exit {code}"
                     if self._chance.random() < 0.5:  # else the next start is at once, and ends what is left
                         eventually(lambda: not self._roles())

@@ -1,4 +1,7 @@
-"""A session: sets up the loop, runs it, and cleans up however it ends."""
+"""A session: sets up the loop, runs it, and cleans up however it ends.
+
+The only module that knows plain, strict and parallel work.
+"""
 
 import os
 import shutil
@@ -7,16 +10,16 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from ralph import files
-from ralph.agent.command import agent_environment, check_installed
+from ralph.agent.command import agent_environment
 from ralph.errors import RalphError
 from ralph.git.changes import Changes
 from ralph.git.settings import GitConfigWatch
+from ralph.loop.iteration import PlainController
 from ralph.loop.loop import loop
-from ralph.loop.modes import start_controller, stop_controller
-from ralph.notify import channels
+from ralph.loop.modes import check_can_begin, start_controller, stop_controller
+from ralph.notify.channels import Outbox
 from ralph.plan import progress
 from ralph.plan.progress.file import ProgressFile
 from ralph.process import signals
@@ -36,37 +39,23 @@ from ralph.screen.view import View
 from ralph.settings import sources
 from ralph.store import journal
 from ralph.store.notes import BlockReason, StartResult
-from ralph.store.state import State
 from ralph.words import plural, timestamp
 
-_NO_SUSPENSION = (
-    "ralph: not suspended, since the agent would continue alone; Ctrl+C ends it now, "
-    "RALPH_STOP in the progress file after this iteration"
-)
 
-
-class Wiring(NamedTuple):
-    """What a session needs from the rooms above the loop."""
-
-    make_controller: Callable[[Run], Controller]
-    recover: Callable[[Run, Lock], None]
-    """Recovers from the death of an earlier run. Raises RalphError if the user has to decide."""
-    record_tree_after_death: Callable[[State], None]
-    """What the supervisor does once ralph is dead and everything has ended."""
-
-
-def run_session(start: PreparedStart, file: ProgressFile, held_lock: Lock, wiring: Wiring) -> int:
+def run_session(
+    start: PreparedStart, file: ProgressFile, held_lock: Lock, make_controller: Callable[[Run], Controller]
+) -> int:
     """Runs the loop to its end and returns the exit code, 128 + its number if a signal ended it.
 
     Raises RalphError if no iteration could begin. A bug in ralph leaves the lock, and the supervisor, which still has
     an agent to end, in place.
     """
-    run = _open_run(start, file, held_lock, wiring)
+    run = _open_run(start, file, held_lock, make_controller)
     run.screen.open(partial(notices.status_line, run))
     stop = Stop(Reason.HOPELESS, "an error in ralph itself, which it printed")
     failure = None
     try:
-        _prepare_session(run, held_lock, wiring)
+        _prepare_session(run, held_lock)
         stop = loop(run)
     except RalphError as error:
         stop = run.stop_if_interrupted() or Stop(Reason.HOPELESS, error.message)
@@ -83,7 +72,9 @@ def run_session(start: PreparedStart, file: ProgressFile, held_lock: Lock, wirin
     return stop.reason.code + (signals.interrupted() or 0 if stop.reason is Reason.INTERRUPTED else 0)
 
 
-def _open_run(start: PreparedStart, file: ProgressFile, held_lock: Lock, wiring: Wiring) -> Run:
+def _open_run(
+    start: PreparedStart, file: ProgressFile, held_lock: Lock, make_controller: Callable[[Run], Controller]
+) -> Run:
     """Starts the supervisors and returns the context of a run."""
     settings, asked, state, pace = start.settings, start.asked, start.state, Pace()
     run_id = time.strftime("%Y%m%d-%H%M%S-") + os.urandom(3).hex()
@@ -93,22 +84,24 @@ def _open_run(start: PreparedStart, file: ProgressFile, held_lock: Lock, wiring:
     monitor = "" if start.rehearsal else settings.heartbeat_url or ""
     values = {} if is_attempt else {**sources.channel_values(), "RALPH_HEARTBEAT_URL": monitor}
     temporary = tempfile.mkdtemp(prefix="ralph-")
-    signals.install_handlers(lambda: console.screen.say(_NO_SUSPENSION))
+    signals.install_handlers()
     top = Path.cwd()
     git_settings = GitConfigWatch(top, state)
 
     def at_last() -> None:
         shutil.rmtree(temporary, ignore_errors=True)
         git_settings.end()
-        wiring.record_tree_after_death(state)
+        if state.unjudged_iteration():
+            from ralph.strict import shadow  # noqa: PLC0415 - only that process pays, after a death
 
-    begin_supervisor = partial(Supervisor, patience=pace.patience, folder=state.folder, lock=held_lock.fd)
+            shadow.record_tree_after_death(state)
+
     jobs = settings.jobs + merge_window(settings) if settings.jobs > 1 and settings.strict else 0
     return Run(
         id=run_id,
         live=LiveState(start=start, file_mode=start.progress_before.mode),
         modes={(start.mode, start.is_role): start},
-        make_controller=wiring.make_controller,
+        make_controller=make_controller,
         file=file,
         state=state,
         pace=pace,
@@ -116,32 +109,48 @@ def _open_run(start: PreparedStart, file: ProgressFile, held_lock: Lock, wiring:
         top=top,
         console=console,
         view=View(console.screen.say_for_agent, whole=asked.verbose),
-        outbox=channels.Outbox(values, lambda line: console.complain(line, once=line)),
+        outbox=Outbox(values, lambda line: console.complain(line, once=line)),
         changes=Changes(top, start.own_files),
         git_settings=git_settings,
         history=None if start.rehearsal or is_attempt or not settings.history else settings.history.resolve(),
         env=agent_environment(run=run_id, tmux=temporary),
         earlier=journal.count_iterations(state.journal),
         is_attempt=is_attempt,
-        supervisors=[begin_supervisor(f"{run_id}-{number}", at_last=lambda: None) for number in range(jobs)],
-        supervisor=begin_supervisor(run_id, at_last=at_last),
+        supervisors=[
+            Supervisor(f"{run_id}-{number}", pace.patience, held_lock.fd, lambda: None) for number in range(jobs)
+        ],
+        supervisor=Supervisor(run_id, pace.patience, held_lock.fd, at_last),
     )
 
 
-def check_can_begin(run: Run) -> None:
-    """Raises RalphError if no iteration can begin, before anything of an earlier run is used up."""
-    for start in (run.start, *run.start.with_own_agents()):
-        check_installed(start.agents, start.settings)
-        run.print_setting_remarks(start.settings)
-    run.start.load_prompt()
-    run.state.make_room()
+def make_controller(run: Run) -> Controller:
+    """Returns the controller for the mode of the run. Raises RalphError if it cannot work here."""
+    start, settings = run.start, run.settings
+    if not (settings.strict or settings.only):
+        return PlainController(run, None)
+    from ralph.strict import controller, guard  # noqa: PLC0415 - 20 ms that only --strict and --only pay
+
+    tree_guard = guard.Guard(run)
+    commits = settings.strict and settings.auto_commit
+    will_build = start.is_strict_build or start.asked.mode == "all"
+    if commits and will_build and not run.current.number:  # not again in the middle of a run
+        tree_guard.check_can_commit()
+    if not start.is_strict_build:
+        return PlainController(run, tree_guard.around_turn if settings.only else None)
+    if run.supervisors:
+        from ralph.parallel.coordinator import ParallelController  # noqa: PLC0415 - 20 ms that only --jobs pays
+
+        return ParallelController(run, tree_guard.wait_for_index)
+    return controller.StrictController(run, tree_guard)
 
 
-def _prepare_session(run: Run, held_lock: Lock, wiring: Wiring) -> None:
+def _prepare_session(run: Run, held_lock: Lock) -> None:
     """Prepares the first iteration: recovery, progress file, mode. Raises RalphError before money is spent."""
     start, file, state = run.start, run.file, run.state
-    if held_lock.dead_run_mark() or state.unjudged_iteration():
-        wiring.recover(run, held_lock)
+    if held_lock.noted_holder().run or state.unjudged_iteration():
+        from ralph.strict import recovery  # noqa: PLC0415 - 20 ms, after a death alone
+
+        recovery.recover(run, held_lock)
     held_lock.write_holder(run.id, start.plan.name, start.progress_path)
     check_can_begin(run)
     if not file.exists() and not file.text:
@@ -201,9 +210,8 @@ def _close_session(run: Run, stop: Stop) -> None:
         if reason.code == 1 and not (is_attended() and stop.why in "\n".join(run.last_lines)):
             run.console.complain(stop.why)
         notices.notify_ended(run, stop)
-    hurried = signals.is_impatient if reason is Reason.INTERRUPTED else signals.interrupted
     deadline = time.monotonic() + run.pace.send_s
-    while run.outbox.has_pending() and time.monotonic() < deadline and not hurried():
+    while run.outbox.has_pending() and time.monotonic() < deadline and not signals.is_impatient():
         signals.wait(0.05)
     run.outbox.close()
     kill_running_programs()
