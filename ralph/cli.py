@@ -46,11 +46,11 @@ line `RALPH_MAX_TIME: 8h` in the plan, in ./.ralph.env, in ~/.ralph.env, or in a
 wins, then the first of these. The plan, ./.ralph.env and templates cannot set the agent, since it could write them."""
 
 
-def main() -> None:
-    """The `ralph` command."""
+def main(pace: object = None) -> None:
+    """The `ralph` command. Tests pass another pace, with which an hour takes a moment."""
     _open_closed_streams()
     try:
-        code: int = ralph.main(prog_name="ralph", standalone_mode=False) or 0
+        code: int = ralph.main(prog_name="ralph", standalone_mode=False, obj=pace) or 0
         sys.stdout.flush()
     except click.UsageError as error:
         code = _print_error(RalphError(" ".join(error.format_message().split()).rstrip("."), fix="see ralph help"))
@@ -93,7 +93,7 @@ def _make_verb(name: str, where: str, meaning: str, *params: click.Parameter, **
 
     def call(**given: Any) -> Any:
         if "requirements" in given:
-            given = {"asked": parse_invocation(given, click.get_current_context().obj)}
+            given = {"asked": parse_invocation(given, *click.get_current_context().obj)}
         return resolve_name(where)(**given)
 
     return Verb(name, params=[*params, _FOLDER], help=meaning, callback=call, **more)
@@ -105,7 +105,7 @@ class _PlanOrVerb(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Splits the arguments at the first `--` before click sees them; turns `help VERB` into `VERB --help`."""
         at = [*args, "--"].index("--")
-        words, ctx.obj = args[:at], args[at + 1 :]
+        words, ctx.obj = args[:at], (args[at + 1 :], ctx.obj)
         match words:
             case ["--test-notify", *_]:  # as ralph.sh has it
                 words = ["notify", "test"]

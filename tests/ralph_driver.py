@@ -24,7 +24,6 @@ COMMAND = (*PYTHON, "-m", "ralph")
 PACED = """
 import glob, json, os, sys, time
 from ralph.cli import main
-from ralph.loop import session
 from ralph.process.pace import Pace
 from ralph.process.programs import Patience
 
@@ -54,8 +53,7 @@ class Other(Pace):
         self.slept += max(0, seconds) * how["times"]
 
 waits = {name: said.pop(name) for name in ("after_result_s", "send_s", "transcript_bytes") if name in said}
-session.Pace = lambda: Other(patience=Patience(**said), **waits)
-main()
+main(Other(patience=Patience(**said), **waits))
 """
 LONG = os.environ.get("RALPH_TESTS_LONG") == "1"
 """For a night: more examples of each property, and others; longer storms; tables in full."""

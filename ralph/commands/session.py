@@ -76,7 +76,8 @@ def _open_run(
     start: PreparedStart, file: ProgressFile, held_lock: Lock, make_controller: Callable[[Run], Controller]
 ) -> Run:
     """Starts the supervisors and returns the context of a run."""
-    settings, asked, state, pace = start.settings, start.asked, start.state, Pace()
+    settings, asked, state = start.settings, start.asked, start.state
+    pace = asked.pace or Pace()
     run_id = time.strftime("%Y%m%d-%H%M%S-") + os.urandom(3).hex()
     is_attempt = "RALPH_ATTEMPT" in os.environ
     console = Console(Screen(quiet=asked.quiet, spinner=not asked.no_spinner), pace)

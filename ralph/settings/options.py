@@ -3,13 +3,16 @@
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from ralph.errors import RalphError, did_you_mean
 from ralph.plan import prompt
 from ralph.settings.table import ON_COMMAND_LINE, SUBJECTS, GivenSetting, Setting, Settings, Source, agent_variable_name
+
+if TYPE_CHECKING:
+    from ralph.process.pace import Pace
 
 FILE = click.Path(readable=False)
 
@@ -22,6 +25,8 @@ class Invocation(NamedTuple):
     """Empty if none is named; `all` goes from mode to mode."""
     given: Sequence[GivenSetting]
     agent_arguments: Sequence[str]
+    pace: "Pace | None"
+    """None for the real clock; tests pass a faster one."""
     in_place: bool = False
     """Whether the plan is a list of requirements, in which ralph also updates each task's status."""
     dry_run: bool = False
@@ -76,7 +81,7 @@ OF_A_RUN = (
 """The parameters of a run: plan, mode and maximum number of iterations, and an option for each setting."""
 
 
-def parse_invocation(chosen: dict[str, Any], rest: Sequence[str]) -> Invocation:
+def parse_invocation(chosen: dict[str, Any], rest: Sequence[str], pace: "Pace | None") -> Invocation:
     """Parses words and options; `rest` is for the agent. Raises RalphError if there are too many words."""
     requirements = chosen.pop("requirements")
     words = [word for word in (requirements, *chosen.pop("words")) if word]
@@ -103,7 +108,7 @@ def parse_invocation(chosen: dict[str, Any], rest: Sequence[str]) -> Invocation:
         if text is not None:
             where = f"--{'no-' * (text is False)}{setting.name}"
             given.append(GivenSetting(setting.variable, str(text), Source.COMMAND_LINE, where))
-    return Invocation(plan, mode, given, rest, bool(requirements), **chosen)
+    return Invocation(plan, mode, given, rest, pace, bool(requirements), **chosen)
 
 
 def suggest_command(plan: str, mode: str) -> str:
