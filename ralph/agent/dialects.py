@@ -94,6 +94,8 @@ def codex(event: Event, _seen: Event) -> Iterator[Event]:
     if tool == "agent_message":
         yield _text(item["text"])
     elif kind == "item.started" and tool != "todo_list":
+        if "command" in item:
+            item["command"] = item["command"].removeprefix("/bin/bash -lc ").strip("'\"")
         if "changes" in item:
             item["file_path"] = item["changes"][0]["path"]
         yield _tool_use(item["id"], tool, item)
