@@ -69,7 +69,7 @@ def test_tasks_are_counted_as_people_mean_them(text: str, count: str) -> None:
 )
 def test_open_tasks_that_are_gone_are_missed(before: str, after: str, gone: str) -> None:
     was, now = (parse(progress_text(*tasks.split("|")).encode()) for tasks in (before, after))
-    assert "|".join(task.whole for task in progress.vanished_tasks(was, now)) == gone
+    assert "|".join(task.whole for task in progress.vanished_open_tasks(was, now)) == gone
 
 
 @pytest.mark.parametrize(

@@ -30,14 +30,14 @@ def show_dry_run(start: PreparedStart) -> None:
     """Prints the command line and the prompt of the next iteration; starts nothing."""
     for remark in start.settings.remarks:
         print(without_control_codes(f"ralph: {remark.message}"), file=sys.stderr)
-    values = _prompt_values(start)
+    values = _values_beside_task(start)
     if start.is_strict_build:
         listed = start.read_valid_tasks(start.with_imported_tasks(files.read_or_empty(start.progress_path)))
         if (task := tasks.select_next(listed)) is None:
             raise RalphError(f"there is no prompt to show: {acceptance.nothing_to_begin(listed).why}", 4)
         if role := roles_of(start).role_of_task(task):
             start = start.in_mode(role, as_role=True)
-        values = _prompt_values(start, task.id) | acceptance.prompt_values(
+        values = _values_beside_task(start, task.id) | acceptance.prompt_values(
             task, acceptance.new_session_token(), start.state
         )
     agent = start.agents[0]._replace(rung=int(str(values.get("TRY", 1))) - 1)
@@ -47,7 +47,7 @@ def show_dry_run(start: PreparedStart) -> None:
     print(text, end="")
 
 
-def _prompt_values(start: PreparedStart, task_id: str = "") -> dict[str, Value]:
+def _values_beside_task(start: PreparedStart, task_id: str = "") -> dict[str, Value]:
     """Returns the variables of the next iteration's prompt that no task gives."""
     number = journal.count_iterations(start.state.journal) + 1
     return {"ITERATION": number, "MEMORY": notices.prompt_memory(start.state, task=task_id)}
@@ -115,7 +115,7 @@ def _converse(start: PreparedStart, file: ProgressFile) -> str:
     command.check_installed([agent], start.settings)
     env = {name: value for name, value in os.environ.items() if not name.startswith("RALPH_")}
     plan, before = files.read_or_empty(start.plan), file.read()
-    prompt = start.load_prompt().render(_prompt_values(start))
+    prompt = start.load_prompt().render(_values_beside_task(start))
     programs.run_in_front(agent.command_line(start.settings, prompt), env=env)
     start.state.remove_note(AnnouncedConversation)
     changed = "is as it was" if files.read_or_empty(start.plan) == plan else "changed"

@@ -178,7 +178,7 @@ def _run_agent(run: Run, agent: Agent, prompt: str, messages: NewMessages) -> Tu
     return turn
 
 
-def record_iteration(run: Run, iteration: Iteration) -> None:
+def record_and_report(run: Run, iteration: Iteration) -> None:
     """Records the iteration in the tally and the journal, prints its summary and remarks, and pings the monitor."""
     iteration = replace(iteration, after=run.file.last)
     turn, file, settings = iteration.turn, run.file, run.settings

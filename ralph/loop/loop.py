@@ -4,7 +4,7 @@ The controller (plain, strict or parallel) picks and ticks the tasks. The progre
 so a restart needs no code: the same command continues where the file says.
 """
 
-from ralph.loop.iteration import pause_between, pause_or_wait, record_iteration
+from ralph.loop.iteration import pause_between, pause_or_wait, record_and_report
 from ralph.loop.modes import advance_mode, claim_what_is_ticked, is_validation_due, switch_to_file_mode
 from ralph.plan import progress
 from ralph.run.context import Run
@@ -22,7 +22,7 @@ def loop(run: Run) -> Stop:
         iteration = judge_iteration(run.controller.run_iteration(), run.tally, run.settings)
         if not iteration.findings.blocked:  # else git may lead elsewhere, so it may not run
             iteration = run.controller.conclude(iteration)
-        record_iteration(run, iteration)
+        record_and_report(run, iteration)
         stop = run.controller.wait_for_running_work(iteration.ended or pause_or_wait(run, iteration))
         stop = stop or prepare_next_iteration(run)
     return finish_run(run, run.stop_if_git_tampered() or stop)

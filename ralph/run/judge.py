@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from ralph.agent.turn import Commits, Outcome, Turn
-from ralph.plan.progress import Progress, Task, vanished_tasks
+from ralph.plan.progress import Progress, Task, vanished_open_tasks
 from ralph.run.stop_rules import Reason, Stop, Tally
 from ralph.settings.table import Settings
 from ralph.words import REASON_LENGTH, format_moment, join_names, one_line, plural, shorten
@@ -65,7 +65,7 @@ class Iteration:
     @property
     def has_list_progress(self) -> bool:
         """Whether a task was ticked or added."""
-        return self.after.ticked > self.before.ticked or bool(vanished_tasks(self.after, self.before))
+        return self.after.ticked > self.before.ticked or bool(vanished_open_tasks(self.after, self.before))
 
 
 AroundTurn = Callable[[], AbstractContextManager[TurnFindings]]
@@ -128,7 +128,7 @@ def judge_iteration(iteration: Iteration, tally: Tally, settings: Settings) -> I
     is_repeated = turn.outcome is Outcome.LIMIT and (settings.wait or turn.another_is_free)
     if turn.outcome is Outcome.TROUBLE:
         is_repeated = moved or tally.waits_for is not turn.outcome or tally.repeats < _TROUBLE_PAUSES
-    iteration = replace(iteration, missing=vanished_tasks(iteration.before, after), moved=moved)
+    iteration = replace(iteration, missing=vanished_open_tasks(iteration.before, after), moved=moved)
     return replace(
         iteration,
         is_repeated=is_repeated,

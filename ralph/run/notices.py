@@ -14,7 +14,7 @@ from ralph.run.judge import Iteration
 from ralph.run.stop_rules import Reason, Stop
 from ralph.screen.text import clip, display_width
 from ralph.store import journal
-from ralph.store.notes import ModeChange
+from ralph.store.notes import PreviousModeResults
 from ralph.store.state import State
 from ralph.words import (
     REASON_LENGTH,
@@ -166,7 +166,7 @@ def prompt_memory(state: State, *, task: str = "", so_far: str = "") -> str:
     """
     newest = journal.newest_iterations(state.journal, _TAIL_BYTES)
     rows = [*islice(newest, _ITERATIONS)][::-1]
-    cut, left = last_handover(state, task), state.load_note(ModeChange)
+    cut, left = last_handover(state, task), state.load_note(PreviousModeResults)
     if not (rows or cut):
         return ""
     lines = ["The last iterations, the newest last:"]
@@ -197,4 +197,4 @@ def record_mode_results(state: State, before: str, now: str) -> None:
             changed.clear()
         changed.update(dict.fromkeys(filter(None, row.files.split("\n"))))
     left = f"  changed by then: {join_names([*changed], 40) or 'nothing'}"
-    state.save_note(ModeChange(lines=[f"The last change of mode: {before} -> {now}", left]))
+    state.save_note(PreviousModeResults(lines=[f"The last change of mode: {before} -> {now}", left]))

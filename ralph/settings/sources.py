@@ -145,7 +145,7 @@ def resolve_settings(given: Iterable[GivenSetting], also_known: Sequence[str] = 
             lines[key] = first._replace(text=f"{first.text} {one.text}")
     for one in lines.values():
         try:
-            _apply_setting(one, settings, also_known)
+            _apply_if_stronger(one, settings, also_known)
         except RalphError as problem:
             problems.append(problem)
     if "git-write" in settings.deny and not settings.strict:
@@ -161,7 +161,7 @@ def resolve_settings(given: Iterable[GivenSetting], also_known: Sequence[str] = 
     return settings
 
 
-def _apply_setting(one: GivenSetting, settings: Settings, also_known: Sequence[str]) -> None:
+def _apply_if_stronger(one: GivenSetting, settings: Settings, also_known: Sequence[str]) -> None:
     """Applies a given setting, unless a stronger source did. Raises RalphError if its name, source or text is wrong."""
     setting, text = BY_VARIABLE.get(one.variable), one.text.strip()
     if not setting and one.variable not in also_known:

@@ -54,7 +54,7 @@ class UnjudgedIteration(Note):
         return Path(self.record)
 
     @property
-    def own_progress_text(self) -> bytes:
+    def vouched_progress_text(self) -> bytes:
         """The last text of the progress file that ralph vouches for, as bytes."""
         return os.fsencode(self.text)
 
@@ -83,7 +83,7 @@ class TreeBefore(Note):
 
 
 @dataclass
-class TreeAtEnd(Note):
+class TreeAfterDeath(Note):
     """The state of the working tree when the last process of a dead run had ended."""
 
     record: str
@@ -139,7 +139,7 @@ class AnnouncedConversation(Note):
 
 
 @dataclass
-class ModeChange(Note):
+class PreviousModeResults(Note):
     """What the previous mode left behind, for prompts."""
 
     lines: Sequence[str]

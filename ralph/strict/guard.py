@@ -22,7 +22,7 @@ from ralph.run.acceptance import touched_files
 from ralph.run.context import Run
 from ralph.run.judge import TurnFindings
 from ralph.settings import sources
-from ralph.store.notes import TreeAtEnd, TreeBefore, UncommittedFiles
+from ralph.store.notes import TreeAfterDeath, TreeBefore, UncommittedFiles
 from ralph.strict.shadow import HIDDEN, NEW, Shadow, is_rule_file, record_tree_now, resume_shadow
 from ralph.words import join_names, plural
 
@@ -190,7 +190,7 @@ class Guard:
         return "is so here, but in no commit, and not by this task: commit it"
 
     @_disk_errors_end_the_run
-    def undo_after_death(self, end: TreeAtEnd | None) -> Sequence[str]:
+    def undo_after_death(self, end: TreeAfterDeath | None) -> Sequence[str]:
         """Puts back what an iteration in which ralph died may not have changed; assigns its other changes to its task.
 
         What changed after the supervisor's note stays as the user's. Without that note everything counts as the
@@ -252,7 +252,7 @@ class Guard:
         return found
 
     @_disk_errors_end_the_run
-    def _settle_turn(self, findings: TurnFindings, end: TreeAtEnd | None = None) -> None:
+    def _settle_turn(self, findings: TurnFindings, end: TreeAfterDeath | None = None) -> None:
         """Puts back what the agent may not change, HEAD first; assigns its other changes to its task.
 
         Without --strict the agent may commit, and HEAD is put back only if a commit has a forbidden file: the allowed
@@ -277,7 +277,7 @@ class Guard:
         before.is_settled = True
         self._state.save_note(before)
 
-    def _remake_commits(self, changed: Collection[str], end: TreeAtEnd | None, *, is_forbidden: bool) -> None:
+    def _remake_commits(self, changed: Collection[str], end: TreeAfterDeath | None, *, is_forbidden: bool) -> None:
         """Makes one commit of the allowed rest of the agent's, if anything is forbidden there or in the tree."""
         repository, head = self._repository, self._before.head
         if self.blocked or not repository or not head:
@@ -292,7 +292,7 @@ class Guard:
             if failed:
                 self._complain(f"what may stay of the agent's commits stays uncommitted: {failed}")
 
-    def _put_head_back(self, end: TreeAtEnd | None = None) -> str:
+    def _put_head_back(self, end: TreeAfterDeath | None = None) -> str:
         """Puts HEAD and the index back. Returns a ref to what HEAD was; empty if it was not moved to a new commit.
 
         What the user moved or staged after an iteration in which ralph died stays.

@@ -17,7 +17,7 @@ from ralph.run.evidence import refuse_done
 from ralph.run.judge import why_not_done
 from ralph.screen.view import View
 from ralph.store import journal
-from ralph.store.notes import TreeAtEnd, TreeBefore, UncommittedFiles, UnjudgedIteration
+from ralph.store.notes import TreeAfterDeath, TreeBefore, UncommittedFiles, UnjudgedIteration
 from ralph.strict.guard import Guard, put_progress_back
 from ralph.strict.shadow import load_tree_notes
 from ralph.words import timestamp
@@ -81,9 +81,9 @@ def record_death(run: Run, death: UnjudgedIteration) -> None:
         journal.append_line(run.state.journal, line)
 
 
-def put_list_back(run: Run, death: UnjudgedIteration, end: TreeAtEnd | None) -> None:
+def put_list_back(run: Run, death: UnjudgedIteration, end: TreeAfterDeath | None) -> None:
     """Under --strict puts the task list back; what the user changed after the supervisor's note stays."""
-    own = death.own_progress_text if run.start.is_strict_build else b""
+    own = death.vouched_progress_text if run.start.is_strict_build else b""
     if any(task.mark == "~" for task in tasks.read_tasks(own)):
         left = os.fsencode(end.progress) if end else run.file.text
         if restore_own_sections(own, left).text != left:  # else its content is the user's
@@ -102,13 +102,13 @@ def refuse_unchecked_done(run: Run) -> None:
             refuse_done(run, [open_ones or "ralph was ended before it could check it"])
 
 
-def put_files_back(run: Run, death: UnjudgedIteration, before: TreeBefore, end: TreeAtEnd | None) -> None:
+def put_files_back(run: Run, death: UnjudgedIteration, before: TreeBefore, end: TreeAfterDeath | None) -> None:
     """Puts the tree and the repository back; other changes of the iteration are assigned to its task."""
     guard = Guard(run, before)
     if why := guard.why_no_git_may_run():
         run.state.remove_note(TreeBefore)
         raise RalphError(why, 4)
-    task = tasks.find_task(tasks.read_tasks(death.own_progress_text), before.task or None)
+    task = tasks.find_task(tasks.read_tasks(death.vouched_progress_text), before.task or None)
     if task and task.done:  # as ralph vouches: it had passed, and ralph died during the commit
         return
     put_back = guard.undo_after_death(end)

@@ -24,7 +24,7 @@ from ralph import files
 from ralph.errors import RalphError
 from ralph.git.changes import nul_terminated, touched_at
 from ralph.git.repository import Git, Repository, shadow_folder, text_of
-from ralph.store.notes import Snapshot, TreeAtEnd, TreeBefore
+from ralph.store.notes import Snapshot, TreeAfterDeath, TreeBefore
 from ralph.store.state import State
 
 _SETTINGS = {
@@ -206,18 +206,18 @@ def _unusual_mode(there: os.stat_result) -> int | None:
     return mode if stat.S_ISREG(there.st_mode) and mode not in _USUAL else None
 
 
-def load_tree_notes(state: State) -> tuple[TreeBefore | None, TreeAtEnd | None]:
+def load_tree_notes(state: State) -> tuple[TreeBefore | None, TreeAfterDeath | None]:
     """Loads both notes of the iteration in which ralph died.
 
     The first is None if it was unguarded, or the note incomplete; the second if the supervisor was killed as well.
     """
-    death, before, end = state.unjudged_iteration(), state.load_note(TreeBefore), state.load_note(TreeAtEnd)
+    death, before, end = state.unjudged_iteration(), state.load_note(TreeBefore), state.load_note(TreeAfterDeath)
     if not death or not before or death.transcript.name != before.record:
         return None, None
     return before, end if end and end.record == before.record else None
 
 
-def resume_shadow(before: TreeBefore, end: TreeAtEnd | None = None) -> Shadow | None:
+def resume_shadow(before: TreeBefore, end: TreeAfterDeath | None = None) -> Shadow | None:
     """Returns the shadow with the files as they were, or as they were at the end; None if it is no longer intact."""
     shadow = Shadow(Path(before.root), before.own, before.protected, _AT_END if end else "index")
     shadow.snapshot = Snapshot(*(end or before).snapshot)  # a list in a note that was loaded
@@ -239,7 +239,7 @@ def record_tree_after_death(state: State) -> None:
             state.save_note(record_tree_now(before, shadow, state))
 
 
-def record_tree_now(before: TreeBefore, shadow: Shadow, state: State) -> TreeAtEnd:
+def record_tree_now(before: TreeBefore, shadow: Shadow, state: State) -> TreeAfterDeath:
     """Returns the current state, as the note of the end of an iteration."""
     death = state.unjudged_iteration()
     changes = shadow.changes()
@@ -248,7 +248,7 @@ def record_tree_now(before: TreeBefore, shadow: Shadow, state: State) -> TreeAtE
     later.snapshot = shadow.snapshot
     later.update_snapshot(changes)
     repository = Repository(before.repository_paths) if before.repository_paths else None
-    return TreeAtEnd(
+    return TreeAfterDeath(
         record=before.record,
         changes=changes,
         head=repository.read_head() if repository else (),

@@ -40,7 +40,7 @@ class ProgressFile:
     def recall_text_before_death(self) -> None:
         """After a death, takes over the last text that ralph vouched for, so that `read` can restore a lost file."""
         if death := self._state.unjudged_iteration():
-            self.text, self._home = death.own_progress_text, death.progress_path
+            self.text, self._home = death.vouched_progress_text, death.progress_path
 
     def exists(self) -> bool:
         """Whether the file exists, even if empty. Raises RalphError if something else is there."""

@@ -209,7 +209,7 @@ def parse(text: bytes) -> Progress:
     )
 
 
-def vanished_tasks(before: Progress, after: Progress) -> tuple[Task, ...]:
+def vanished_open_tasks(before: Progress, after: Progress) -> tuple[Task, ...]:
     """The tasks that were open and are now neither open nor ticked anywhere.
 
     A task with a longer text or other markup is still the same; the longest texts are matched first.
