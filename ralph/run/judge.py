@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from ralph.agent.turn import Commits, Outcome, Turn
 from ralph.plan.progress import Progress, Task, vanished_open_tasks
+from ralph.run.acceptance import CommitLacks
 from ralph.run.stop_rules import Reason, Stop, Tally
 from ralph.settings.table import Settings
 from ralph.words import REASON_LENGTH, format_moment, join_names, one_line, plural, shorten
@@ -76,6 +77,7 @@ class Controller:
     """Picks, checks and ticks tasks around the turns of the agent. This one does nothing, and runs no agent."""
 
     around_turn: AroundTurn = staticmethod(lambda: nullcontext(TurnFindings()))
+    lacked_by_commit: CommitLacks = staticmethod(lambda *_: "")
     picks_tasks = False
     """Whether ralph picks the tasks and ticks them."""
 

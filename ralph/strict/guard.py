@@ -173,15 +173,15 @@ class Guard:
         self._note_uncommitted(task, ())
         return ""
 
-    def lacked_by_commit(self, task: str, path: Path, holds: bytes) -> str:
-        """Returns why a commit of this task would lack what a check found at `path`; empty if it would not.
+    def lacked_by_commit(self, path: Path, holds: bytes) -> str:
+        """Returns why a commit of the current task would lack what a check found at `path`; empty if it would not.
 
         What git ignores is in no commit, and need not be.
         """
         repository, name = self._repository, os.path.relpath(path, self._root)
         if not repository or not self._run.settings.auto_commit or self._has_jj or name == ".":
             return ""
-        if any(one == name or one.startswith(f"{name}/") for one in touched_files(self._state, task)):
+        if any(one == name or one.startswith(f"{name}/") for one in touched_files(self._state, self._run.current.task)):
             return ""
         asked = ("cat-file", "--filters") if holds else ("rev-parse", "--verify", "--quiet")
         found = repository.output_of(*asked, f"HEAD:{name}")
