@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from ralph.git.changes import run_git
 from ralph.plan import progress
-from ralph.plan.tasks import Note, Task, read_tasks
+from ralph.plan.tasks import Task, read_tasks
 from ralph.run.acceptance import Check, CheckResult, evaluate_check, parse_check
 from ralph.run.context import Run
 from ralph.run.judge import why_not_done
@@ -48,15 +48,6 @@ def run_checks(run: Run, checks: Iterable[Check], *, again: bool = False) -> dic
             return None
         found[text] = ended
     return found
-
-
-def evidence_notes(found: dict[str, CheckResult], commit: str) -> list[Note]:
-    """Returns the notes for a task that begins: when, at which commit, and which of its checks prove nothing."""
-    notes = [Note("begun", f"{timestamp()} {commit}".rstrip())]
-    for text, ended in found.items():
-        if not ended.failed or ended.cannot_run:
-            notes.append(Note("cannot run" if ended.cannot_run else "held", text))
-    return notes
 
 
 def recheck(run: Run, text: bytes) -> dict[str, str] | None:

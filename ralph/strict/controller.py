@@ -86,7 +86,10 @@ class StrictController(PlainController):
             self._guard.undo_changes_by_checks("before a task is begun")
         if found is None:
             return []
-        notes = evidence.evidence_notes(found, self._guard.head_id())
+        notes = [Note("begun", f"{timestamp()} {self._guard.head_id()}".rstrip())]
+        for text, ended in found.items():
+            if not ended.failed or ended.cannot_run:
+                notes.append(Note("cannot run" if ended.cannot_run else "held", text))
         if held_before := [one.value for one in notes if one.name == "held"]:
             count = f"{len(held_before)} of {plural(len(found), 'check')}"
             message = f"{task.id}: {count} hold before it is begun: {join_names(held_before)}"

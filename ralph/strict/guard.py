@@ -118,8 +118,7 @@ class Guard:
         put_progress_back(self._run, self.own_progress, when)
         if not self.why_no_git_may_run():
             self._put_head_back()
-            if self._before.only or self._shadow.is_protected_touched():
-                self._put_files_back()
+            self._put_files_back()
 
     @_disk_errors_end_the_run
     def discard_attempt(self, task: str) -> None:
@@ -161,8 +160,8 @@ class Guard:
                 failed = jj_commit(changed, message)
                 self.committed = Commits(count=int(not failed))
             elif self._repository and not self._has_jj:
-                done = self._repository.commit_files(changed, own, message, self._run_git_with_hooks)
-                self.committed, failed, left_out = done
+                run_git = self._run_git_with_hooks
+                self.committed, failed, left_out = self._repository.commit_files(changed, own, message, run_git)
                 if left_out and not failed:
                     self._complain(f"{join_names(left_out)} changed, and no commit has that: git ignores it")
         if failed:
@@ -202,7 +201,7 @@ class Guard:
             return ()
         self._shadow = shadow
         if not end:
-            end = record_tree_now(before, shadow, self._state)
+            end = record_tree_now(before, shadow, self._run.file.path)
             if names := [name for name in end.changes if not name.endswith("/")]:
                 kept = repository.keep_files(names) if repository else ""
                 what = "nobody saw how the iteration ended in which ralph died, so all that changed counts as its own"

@@ -24,7 +24,7 @@ from ralph import files
 from ralph.errors import RalphError
 from ralph.git.changes import nul_terminated, touched_at
 from ralph.git.repository import Git, Repository, shadow_folder, text_of
-from ralph.store.notes import Snapshot, TreeAfterDeath, TreeBefore
+from ralph.store.notes import Snapshot, TreeAfterDeath, TreeBefore, UnjudgedIteration
 from ralph.store.state import State
 
 _SETTINGS = {
@@ -61,7 +61,6 @@ class Shadow(Git):
         """The ignore rules besides those in the tree, as they were when the run began."""
         self.own = [name for name in own if not name.startswith("..")]
         self.protected = protected
-        self._protected_when_begun = dict[str, float]()
         self.snapshot = Snapshot()
         """The state of all files when the iteration began."""
 
@@ -70,13 +69,8 @@ class Shadow(Git):
         tracked = [] if self.snapshot.checksum else self._recreate(repository)
         self.snapshot = self.snapshot._replace(at=time.time() - _TICK_S, left_alone=[])
         found = self._compare()
-        rules = [name for name, how in found.items() if how == HIDDEN and is_rule_file(name)]
-        self.snapshot = self.snapshot._replace(hidden_rules=rules)
         changed = {name for name, how in found.items() if how not in (_SAME, HIDDEN)}
-        if self.is_protected_touched():
-            self._protected_when_begun = self._protected_files()
-            changed |= self._protected_when_begun.keys()
-        self.update_snapshot(changed.union(tracked))
+        self.update_snapshot(changed.union(tracked, self._protected_files()))
 
     def update_snapshot(self, found: Collection[str]) -> None:
         """Updates the snapshot to the current files; `found` are the names that may have changed since."""
@@ -130,13 +124,15 @@ class Shadow(Git):
         found = self._compare()
         if self.checksum_now() != self.snapshot.checksum:
             raise RalphError(f"{self.folder}: was changed, and does not know any more how files were", 1)
-        hidden_rules = {name for name, how in found.items() if how == HIDDEN and is_rule_file(name)}
         differ = {name: how for name, how in found.items() if how not in (_SAME, HIDDEN)}
         if any(map(is_rule_file, differ)):  # what nobody has touched since is not new, only no longer ignored
             new = [name for name, how in differ.items() if how == NEW]
             for name in [name for name in new if 0.0 < touched_at(self.root / name) < self.snapshot.at]:
                 del differ[name]
-        differ |= dict.fromkeys(hidden_rules.difference(self.snapshot.hidden_rules), HIDDEN)
+        hidden_rules = [name for name, how in found.items() if how == HIDDEN and is_rule_file(name)]
+        for name in hidden_rules:
+            if touched_at(self.root / name) > self.snapshot.at:
+                differ[name] = HIDDEN
         same = [name for name, how in found.items() if how == _SAME]
         for name, there in self.existing_files(same).items():
             if _unusual_mode(there) != self.snapshot.modes.get(name):
@@ -154,10 +150,6 @@ class Shadow(Git):
             place = [path, *in_the_way][-1]
             if os.path.lexists(place):
                 shutil.move(place, aside(os.path.relpath(place, self.root)))
-            if name not in back:
-                with contextlib.suppress(OSError):  # not empty
-                    for folder in above:
-                        folder.rmdir()
         if back:
             self.run("checkout-index", "--force", "-z", "--stdin", stdin=nul_terminated(back))
         for name in self.snapshot.modes.keys() & back:
@@ -183,16 +175,12 @@ class Shadow(Git):
         """The checksum at the end of the index file; empty if there is none."""
         return files.read_or_empty(self._index)[-20:].hex()
 
-    def is_protected_touched(self) -> bool:
-        """Whether a protected file was touched since the iteration began."""
-        return self._protected_when_begun != self._protected_files()
-
-    def _protected_files(self) -> dict[str, float]:
-        """Returns when each protected file was last touched."""
+    def _protected_files(self) -> list[str]:
+        """Returns the existing protected files."""
         tops = [self.root / name for name in self.protected]
         names = [os.path.relpath(path, self.root) for top in tops for path in (top, *top.rglob("*"))]
         found = self.existing_files({*names}.difference(self.own))
-        return {name: there.st_ctime for name, there in found.items() if not stat.S_ISDIR(there.st_mode)}
+        return [name for name, there in found.items() if not stat.S_ISDIR(there.st_mode)]
 
 
 def is_rule_file(name: str) -> bool:
@@ -206,13 +194,13 @@ def _unusual_mode(there: os.stat_result) -> int | None:
     return mode if stat.S_ISREG(there.st_mode) and mode not in _USUAL else None
 
 
-def load_tree_notes(state: State) -> tuple[TreeBefore | None, TreeAfterDeath | None]:
+def load_tree_notes(state: State, death: UnjudgedIteration) -> tuple[TreeBefore | None, TreeAfterDeath | None]:
     """Loads both notes of the iteration in which ralph died.
 
     The first is None if it was unguarded, or the note incomplete; the second if the supervisor was killed as well.
     """
-    death, before, end = state.unjudged_iteration(), state.load_note(TreeBefore), state.load_note(TreeAfterDeath)
-    if not death or not before or death.transcript.name != before.record:
+    before, end = state.load_note(TreeBefore), state.load_note(TreeAfterDeath)
+    if not before or death.transcript.name != before.record:
         return None, None
     return before, end if end and end.record == before.record else None
 
@@ -224,24 +212,23 @@ def resume_shadow(before: TreeBefore, end: TreeAfterDeath | None = None) -> Shad
     return shadow if shadow.checksum_now() == shadow.snapshot.checksum != "" else None
 
 
-def record_tree_after_death(state: State) -> None:
+def record_tree_after_death(state: State, death: UnjudgedIteration) -> None:
     """Writes the note, with one rename, once the last process of a dead run has ended; puts back a plan that is gone.
 
     Only once: a run that dies while it recovers from an earlier death has changed nothing to judge. A full disk, or
     copies that an agent removed, leave it out; then the next run says that nobody knows.
     """
-    before, end = load_tree_notes(state)
+    before, end = load_tree_notes(state, death)
     with contextlib.suppress(OSError, RalphError):
         if before and not end and (shadow := resume_shadow(before)):
             changes = shadow.changes()
             gone = [name for name in changes.keys() & before.protected if not os.path.lexists(shadow.root / name)]
             shadow.put_back(gone, changes, state.free_kept_path)
-            state.save_note(record_tree_now(before, shadow, state))
+            state.save_note(record_tree_now(before, shadow, death.progress_path))
 
 
-def record_tree_now(before: TreeBefore, shadow: Shadow, state: State) -> TreeAfterDeath:
+def record_tree_now(before: TreeBefore, shadow: Shadow, progress_path: str | Path) -> TreeAfterDeath:
     """Returns the current state, as the note of the end of an iteration."""
-    death = state.unjudged_iteration()
     changes = shadow.changes()
     shutil.copyfile(shadow.folder / "index", shadow.folder / _AT_END)
     later = Shadow(shadow.root, before.own, before.protected, _AT_END)
@@ -253,6 +240,6 @@ def record_tree_now(before: TreeBefore, shadow: Shadow, state: State) -> TreeAft
         changes=changes,
         head=repository.read_head() if repository else (),
         staged=repository.staged_checksum() if repository else 0,
-        progress=text_of(death.progress_path) if death else "",
+        progress=text_of(progress_path),
         snapshot=later.snapshot,
     )
