@@ -20,7 +20,7 @@ _FILES_AT_MOST = 50_000
 """The most files to look at without git; the user may plan in a home folder."""
 _READ_BYTES = 50_000_000
 """How much to read at each look; what does not fit counts as changed when its timestamps change."""
-_TICK_S = 0.02
+TICK_S = 0.02
 """Timestamps of files may be this many seconds behind."""
 IN_NO_OTHER = "--ignore-submodules=dirty"
 """Keeps git out of repositories within the tree, whose settings may be an agent's."""
@@ -118,7 +118,7 @@ def remove_orphaned_locks(tree: Path, since: float) -> list[Path]:
 
     Other programs than git lock a repository too, for a moment: so a lock must stay unchanged for a while.
     """
-    new = {lock: at for lock in find_locks(tree) if (at := touched_at(lock)) > since - _TICK_S}
+    new = {lock: at for lock in find_locks(tree) if (at := touched_at(lock)) > since - TICK_S}
     if not new or is_git_running(tree):
         return []
     time.sleep(_LOCKED_S)

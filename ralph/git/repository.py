@@ -130,10 +130,8 @@ class Repository(Git):
         return *self.read_head(), self.unfinished_operations()
 
     def read_head(self) -> tuple[str, str]:
-        """Returns the branch and the commit of HEAD, mostly without running git."""
-        branch = text_of(self.git_dir / "HEAD").strip().removeprefix("ref: ")
-        if not (self.common / branch).is_file():  # on no branch, a packed or unborn one, another format, or nonsense
-            branch = self.output_of("symbolic-ref", "--quiet", "HEAD")
+        """Returns the branch and the commit of HEAD."""
+        branch = self.output_of("symbolic-ref", "--quiet", "HEAD")
         return branch, self.read_branch(branch or "HEAD")
 
     def read_branch(self, branch: str) -> str:
@@ -217,8 +215,7 @@ class Repository(Git):
         commit = ("commit", "--only", "--quiet", "--cleanup=whitespace", "-m", message.replace("\0", ""), *NAMED)
         failed = run(["git", "-C", str(self.root), *pinned, *commit], named)
         had_nothing = failed and self._call(*commit, "--dry-run", stdin=named).code == 1
-        if failed or (self.hooks / "pre-commit").exists():  # a hook may have committed another version than is staged
-            self._call("reset", "--quiet", *NAMED, stdin=named)
+        self._call("reset", "--quiet", *NAMED, stdin=named)  # a hook may have committed another version than is staged
         now = self.read_head()[1]
         if now == before:
             return Commits(), "" if had_nothing else failed, left_out

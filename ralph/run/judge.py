@@ -40,7 +40,7 @@ class Iteration:
     commits: Commits
     changed: tuple[str, ...] = ()
     """Files that it changed, committed or not, except the progress file."""
-    findings: TurnFindings = TurnFindings()  # noqa: RUF009 - nobody writes into it
+    findings: TurnFindings
 
     failed: str = ""
     """Why it counts as failed; empty if it does not."""

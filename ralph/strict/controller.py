@@ -83,7 +83,7 @@ class StrictController(PlainController):
             self._guard.remember_tree()
         found = evidence.run_checks(run, checks)
         if runs_programs:
-            self._guard.undo_changes_by_checks("before a task is begun")
+            self._guard.undo_changes_by_checks()
         if found is None:
             return []
         notes = [Note("begun", f"{timestamp()} {self._guard.head_id()}".rstrip())]
@@ -123,7 +123,7 @@ class StrictController(PlainController):
         """Checks the attempt, then ticks and commits the task, hands it to the next role, or records why not."""
         run, task, guard = self._run, self._task, self._guard
         found = self._run_gates(iteration)
-        guard.undo_changes_by_checks("while a task is checked")
+        guard.undo_changes_by_checks()
         if found.is_pass and not guard.blocked:
             if locked := guard.wait_for_index():
                 return self._put_task_down(replace(iteration, failed=locked))
@@ -225,7 +225,7 @@ class StrictController(PlainController):
             self._guard.remember_tree()  # with that plan, which is the one to put back from now on
         message = commit_message(task.id, task.text, iteration.turn.final_words, self._role)
         failed = self._guard.commit_task(task.id, message)
-        self._guard.undo_changes_by_checks("while a task is committed")
+        self._guard.undo_changes_by_checks()
         if failed:
             self._edit_list(lambda text: restore_own_sections(before, text).text)
         else:
@@ -244,14 +244,14 @@ class StrictController(PlainController):
         self._edit_list(edits.with_tidy_list)
         self._guard.remember_tree()
         broken = evidence.recheck(self._run, self._file.text)
-        self._guard.undo_changes_by_checks("while all is checked again")
+        self._guard.undo_changes_by_checks()
         self._edit_list(edits.with_tasks_reopened, broken or {})
         return broken
 
     def _put_task_down(self, iteration: Iteration) -> Iteration:
         """Leaves the task for later; if --on-failure says restore, discards its changes, unless the run ends."""
         if iteration.ended is None and self._run.settings.on_failure == "restore":
-            self._guard.discard_attempt(self._task.id)
+            self._guard.discard_attempt()
         self._edit_list(edits.with_tidy_list)
         return iteration
 

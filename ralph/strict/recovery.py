@@ -88,7 +88,7 @@ def put_list_back(run: Run, death: UnjudgedIteration, end: TreeAfterDeath | None
     if any(task.mark == "~" for task in tasks.read_tasks(own)):
         left = os.fsencode(end.progress) if end else run.file.text
         if restore_own_sections(own, left).text != left:  # else its content is the user's
-            put_progress_back(run, own, "also after ralph was killed")
+            put_progress_back(run, own)
     elif own:  # it worked on no task, or ralph had put it down
         undo_ticks(run, death.mode, own)
 

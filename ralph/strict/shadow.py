@@ -22,7 +22,7 @@ from pathlib import Path
 
 from ralph import files
 from ralph.errors import RalphError
-from ralph.git.changes import nul_terminated, touched_at
+from ralph.git.changes import TICK_S, nul_terminated, touched_at
 from ralph.git.repository import Git, Repository, shadow_folder, text_of
 from ralph.store.notes import Snapshot, TreeAfterDeath, TreeBefore, UnjudgedIteration
 from ralph.store.state import State
@@ -37,8 +37,6 @@ _SAME, NEW, HIDDEN = "A ", "??", "!!"
 """What `git status` says of a file that is as in the snapshot, of a new one, and of one that git ignores."""
 _USUAL = (0o644, 0o664, 0o755, 0o775)
 """File modes that git's two modes cover."""
-_TICK_S = 0.02
-"""Timestamps of files are up to 10 ms behind."""
 _AT_END = "index-at-end"
 """The index with all files as they were at the end."""
 
@@ -67,7 +65,7 @@ class Shadow(Git):
     def begin(self, repository: Repository | None) -> None:
         """Takes a snapshot of all files when an iteration begins."""
         tracked = [] if self.snapshot.checksum else self._recreate(repository)
-        self.snapshot = self.snapshot._replace(at=time.time() - _TICK_S, left_alone=[])
+        self.snapshot = self.snapshot._replace(at=time.time() - TICK_S, left_alone=[])
         found = self._compare()
         changed = {name for name, how in found.items() if how not in (_SAME, HIDDEN)}
         self.update_snapshot(changed.union(tracked, self._protected_files()))
@@ -220,26 +218,23 @@ def record_tree_after_death(state: State, death: UnjudgedIteration) -> None:
     """
     before, end = load_tree_notes(state, death)
     with contextlib.suppress(OSError, RalphError):
-        if before and not end and (shadow := resume_shadow(before)):
-            changes = shadow.changes()
-            gone = [name for name in changes.keys() & before.protected if not os.path.lexists(shadow.root / name)]
-            shadow.put_back(gone, changes, state.free_kept_path)
-            state.save_note(record_tree_now(before, shadow, death.progress_path))
-
-
-def record_tree_now(before: TreeBefore, shadow: Shadow, progress_path: str | Path) -> TreeAfterDeath:
-    """Returns the current state, as the note of the end of an iteration."""
-    changes = shadow.changes()
-    shutil.copyfile(shadow.folder / "index", shadow.folder / _AT_END)
-    later = Shadow(shadow.root, before.own, before.protected, _AT_END)
-    later.snapshot = shadow.snapshot
-    later.update_snapshot(changes)
-    repository = Repository(before.repository_paths) if before.repository_paths else None
-    return TreeAfterDeath(
-        record=before.record,
-        changes=changes,
-        head=repository.read_head() if repository else (),
-        staged=repository.staged_checksum() if repository else 0,
-        progress=text_of(progress_path),
-        snapshot=later.snapshot,
-    )
+        if not before or end or not (shadow := resume_shadow(before)):
+            return
+        changes = shadow.changes()
+        gone = [name for name in changes.keys() & before.protected if not os.path.lexists(shadow.root / name)]
+        shadow.put_back(gone, changes, state.free_kept_path)
+        changes = shadow.changes()
+        shutil.copyfile(shadow.folder / "index", shadow.folder / _AT_END)
+        later = Shadow(shadow.root, before.own, before.protected, _AT_END)
+        later.snapshot = shadow.snapshot
+        later.update_snapshot(changes)
+        repository = Repository(before.repository_paths) if before.repository_paths else None
+        note = TreeAfterDeath(
+            record=before.record,
+            changes=changes,
+            head=repository.read_head() if repository else (),
+            staged=repository.staged_checksum() if repository else 0,
+            progress=text_of(death.progress_path),
+            snapshot=later.snapshot,
+        )
+        state.save_note(note)
