@@ -263,7 +263,7 @@ _VERBS = [
     ),
     _make_verb(
         "init",
-        "ralph.commands.config:write_project_settings",
+        "ralph.commands.config:write_found_settings",
         "Settings for this project, in ./.ralph.env, with the verify command it finds.",
     ),
     _make_verb(

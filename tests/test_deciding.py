@@ -8,7 +8,7 @@ import pytest
 
 from ralph.agent.turn import Commits, Outcome, Turn
 from ralph.plan.progress import Progress, parse
-from ralph.run.judge import Iteration, TurnFindings, add_to_tally, judge_iteration, pause_after_turn_s
+from ralph.run.judge import Iteration, TurnFindings, add_to_tally, judge_iteration, pause_after_failure_s
 from ralph.run.stop_rules import Tally, stop_reason
 from ralph.settings.table import Settings
 
@@ -103,7 +103,7 @@ def ends(story: Sequence[Iteration], settings: Settings, now: Tally) -> str:
         if stop := judged.ended or stop_reason(file, now, settings, elapsed_s):
             return " ".join([*log, f"{now.iterations}:", stop.reason.label])
         if judged.is_repeated:
-            seconds = pause_after_turn_s(one.turn, repeats=now.repeats - 1, now=START + elapsed_s)
+            seconds = pause_after_failure_s(one.turn, repeats=now.repeats - 1, now=START + elapsed_s)
             log.append(f"{seconds:g}")
             elapsed_s += seconds
     return " ".join([*log, f"{now.iterations}"])

@@ -104,7 +104,7 @@ def save_settings(values: Mapping[str, str]) -> None:
     click.echo(f"Written to {path}, which only you can read.")
 
 
-def write_project_settings() -> None:
+def write_found_settings() -> None:
     """Writes settings for this project to ./.ralph.env, with the verify command that it finds."""
     found = list[str]()
     for names, pattern, command in _SEEN:

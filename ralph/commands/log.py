@@ -26,7 +26,7 @@ def print_log(  # noqa: PLR0913 - what can be asked for
     elif what == "memory":
         from ralph.run.notices import prompt_memory  # noqa: PLC0415 - 20 ms that nothing else here pays
 
-        _print_line(prompt_memory(plan.state) or "nothing yet")
+        _print_line(prompt_memory(plan.state_folder) or "nothing yet")
     elif number or what:
         _print_iteration(plans.inspect_plan(plan), number or "last", what, view)
     else:
@@ -64,7 +64,7 @@ def _print_iteration(seen: PlanDetails, number: str, what: str | None, view: Vie
         if run_in_front(["git", "-C", str(folder), "log", "--reverse", "--patch", "--end-of-options", between, "--"]):
             raise RalphError(f"iteration {row.iteration}: git does not show its commits", 1)
         return
-    path = plan.state.folder / "transcripts" / row.transcript
+    path = plan.state_folder.folder / "transcripts" / row.transcript
     path = path.with_suffix(".prompt.md") if what == "prompt" else path
     if not path.is_file():
         what = f"{plan.name}: there is no transcript of iteration {row.iteration}; the newest 200 MB are kept"
@@ -72,7 +72,7 @@ def _print_iteration(seen: PlanDetails, number: str, what: str | None, view: Vie
     if what:
         sys.stdout.buffer.write(path.read_bytes())
         return
-    _Replay(plan, row.mode, row.iteration, path, view).show_new_lines(is_last=True)
+    _TranscriptViewer(plan, row.mode, row.iteration, path, view).show_new_lines(is_last=True)
     if row.refused:
         _print_line(f"RALPH_DONE refused: {row.message}")
     _print_line(row.summary)
@@ -81,7 +81,7 @@ def _print_iteration(seen: PlanDetails, number: str, what: str | None, view: Vie
             _print_line(plans.describe_record(one))
 
 
-class _Replay:
+class _TranscriptViewer:
     """Shows the transcript at `path`, even while it grows, and the agent's standard error."""
 
     def __init__(self, plan: Plan, mode: str, iteration: int, path: Path, view: View) -> None:
@@ -101,7 +101,7 @@ def _follow(plan: Plan, view: View) -> None:
     """Shows the running iteration and those after it until the run ends. Raises RalphError without one."""
     if not plan.holder:
         raise RalphError(f"{plan.name}: no run works on it now", 1, fix=f"`ralph log {plan.name}` shows what was")
-    state = plan.state
+    state = plan.state_folder
     news, at = journal.read_since(state.journal, 0)
     _print_list(news[-1:])
     replay, is_over = None, False
@@ -113,7 +113,7 @@ def _follow(plan: Plan, view: View) -> None:
             replay.show_new_lines(is_last=bool(news or not running or is_over))
         _print_list(news)
         if running and running.transcript.is_file() and (replay is None or replay.path != running.transcript):
-            replay = _Replay(plan, running.mode, running.iteration, running.transcript, view)
+            replay = _TranscriptViewer(plan, running.mode, running.iteration, running.transcript, view)
         sys.stdout.flush()
         time.sleep(1)  # seldom, since looking for the end of the run takes its lock for an instant
     if running:

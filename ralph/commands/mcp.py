@@ -44,7 +44,7 @@ def serve_tools(word: str | None, *, progress_file: str | None, propose: bool) -
     tools = Tools(plan, propose=propose)
     for name in vars(Tools):
         if not name.startswith("_"):
-            server.add_tool(_journaled(plan.state.journal, getattr(tools, name)), name=f"ralph_{name}")
+            server.add_tool(_journaled(plan.state_folder.journal, getattr(tools, name)), name=f"ralph_{name}")
     server.run("stdio")
 
 
@@ -73,7 +73,7 @@ class Tools:
     def __init__(self, plan: plans.Plan, *, propose: bool) -> None:
         self._plan, self._proposes = plan, propose
         self._settings = sources.collect_settings_of_mode(plan.path)
-        self._file = ProgressFile(plan.progress_path, plan.state)
+        self._file = ProgressFile(plan.progress_path, plan.state_folder)
         self._file.recall_text_before_death()
         self._file.say = partial(print, "ralph:", file=sys.stderr)  # standard output is the client's
 

@@ -35,7 +35,7 @@ class Plan(NamedTuple):
         return self.progress_path.name.removesuffix(_SUFFIX)
 
     @property
-    def state(self) -> State:
+    def state_folder(self) -> State:
         """Its state folder, which may not exist."""
         return State(self.name, self.progress_path)
 
@@ -135,9 +135,9 @@ class PlanDetails(NamedTuple):
 
 def inspect_plan(plan: Plan) -> PlanDetails:
     """Reads everything about a plan. Raises OSError if its files cannot be read."""
-    holder, begun, path = plan.holder, plan.state.unjudged_iteration(), plan.progress_path
+    holder, begun, path = plan.holder, plan.state_folder.unjudged_iteration(), plan.progress_path
     now = progress.parse(path.read_bytes() if path.exists() else b"")
-    records = journal.read(plan.state.journal)
+    records = journal.read(plan.state_folder.journal)
     last, hint = records[-1] if records else None, ""
     if not holder:
         state, why, hint = _state_between_runs(plan, now, last, begun)

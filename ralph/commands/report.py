@@ -35,7 +35,7 @@ def write_report(word: str | None, *, output: str | None, opens: bool, progress_
     if output == "-":
         sys.stdout.buffer.write(made)
         return
-    path = Path(output or plan.state.folder / "report.html")
+    path = Path(output or plan.state_folder.folder / "report.html")
     if not output:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.unlink(missing_ok=True)  # it may be a link of an agent's

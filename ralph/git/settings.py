@@ -15,7 +15,7 @@ from pathlib import Path
 from ralph.files import read_or_empty
 from ralph.git.changes import git_folder, names_in, run_git
 from ralph.process.lock import working_tree
-from ralph.store.notes import GitSettings
+from ralph.store.notes import GitConfigFiles
 from ralph.store.state import State
 from ralph.words import join_names
 
@@ -58,17 +58,17 @@ class GitConfigWatch:
     def begin(self) -> None:
         """Compares with the current settings from now on; so does the next run, if this one dies."""
         self._known = self._read()
-        self._state.save_note(GitSettings(before=self._known))
+        self._state.save_note(GitConfigFiles(before=self._known))
 
     def end(self) -> None:
         """Records the settings once everything has ended: after a death, later changes are the user's."""
-        if noted := self._state.load_note(GitSettings):
+        if noted := self._state.load_note(GitConfigFiles):
             noted.at_end = self._read()
             self._state.save_note(noted)
 
     def compare_after_death(self) -> None:
         """Finds what the iteration changed in which ralph died."""
-        if noted := self._state.load_note(GitSettings):
+        if noted := self._state.load_note(GitConfigFiles):
             self.compare_files(noted.before, noted.at_end or self._known)
 
     def compare(self) -> None:

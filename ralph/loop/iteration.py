@@ -19,7 +19,7 @@ from ralph.process.supervisor import Command
 from ralph.run import notices
 from ralph.run.context import Run
 from ralph.run.evidence import refuse_done
-from ralph.run.judge import AroundTurn, Controller, Iteration, add_to_tally, pause_after_turn_s, quote_tasks
+from ralph.run.judge import AroundTurn, Controller, Iteration, add_to_tally, pause_after_failure_s, quote_tasks
 from ralph.run.stop_rules import Reason, Stop, needs_final_check, remaining_usd
 from ralph.store import journal
 from ralph.store.notes import UnjudgedIteration
@@ -280,7 +280,7 @@ def _wait_for_limit_or_trouble(run: Run, turn: Turn) -> Stop | None:
     tally, current, now = run.tally, run.current, run.pace.now()
     if current.began < tally.last_wait_ended_at or _wait_is_pointless(run):  # ralph has waited for its limit since
         return None
-    until = now + pause_after_turn_s(turn, repeats=tally.repeats - 1, now=now)
+    until = now + pause_after_failure_s(turn, repeats=tally.repeats - 1, now=now)
     free, names = [], [one.name for one in run.start.agents]
     if turn.outcome is Outcome.LIMIT:
         run.limited_until.update(dict.fromkeys([current.agent] if current.agent else names, until))

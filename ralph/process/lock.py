@@ -90,7 +90,7 @@ def read_holder(tree: Path) -> Holder | None:
 
 
 @contextmanager
-def edit_turn(path: Path) -> Iterator[None]:
+def wait_for_turn(path: Path) -> Iterator[None]:
     """Guards what only one ralph does at a time. Waits 30 s at most, then goes ahead: the other may be suspended."""
     with path.open("ab") as file:
         _wait_for_lock(_TURN_S, file.fileno())

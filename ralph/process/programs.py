@@ -228,12 +228,12 @@ def end_marked_processes(mark: str, patience: Patience) -> tuple[str, ...]:
 def is_git_running(inside: Path) -> bool:
     """Whether a git works in or below the folder; True, to be safe, if that cannot be seen."""
     return not LINUX or any(
-        re.match(rb"git(-|$)", read_or_empty(f"/proc/{pid}/comm")) and _works_below(pid, inside)
+        re.match(rb"git(-|$)", read_or_empty(f"/proc/{pid}/comm")) and _may_work_below(pid, inside)
         for pid, *_ in _list_processes()
     )
 
 
-def _works_below(pid: int, folder: Path) -> bool:
+def _may_work_below(pid: int, folder: Path) -> bool:
     """Whether a process works in or below the folder, or hides that; by inode, as paths differ in a container."""
     try:
         place = Path(os.readlink(f"/proc/{pid}/cwd"))  # noqa: PTH115 - a string

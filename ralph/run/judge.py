@@ -232,7 +232,7 @@ def add_to_tally(tally: Tally, iteration: Iteration, task: str = "") -> None:
     tally.last_failure = one_line(iteration.failed or "; ".join(iteration.refused), REASON_LENGTH) or tally.last_failure
 
 
-def pause_after_turn_s(turn: Turn, *, repeats: int, now: float) -> float:
+def pause_after_failure_s(turn: Turn, *, repeats: int, now: float) -> float:
     """Returns the seconds to pause after such a turn, twice as many for each of `repeats` directly before it."""
     rest_s = turn.resets_at - now
     first, most = (30.0, 900.0) if turn.outcome is Outcome.TROUBLE else (300.0, 3600.0)

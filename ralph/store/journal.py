@@ -6,6 +6,7 @@ anything has changed since the first iteration of the plan.
 
 import contextlib
 import errno
+import functools
 import json
 import os
 import time
@@ -194,7 +195,12 @@ def describe_merges(found: Iterable[Record]) -> str:
 
 def newest_iterations(path: Path, last_bytes: int) -> list[Record]:
     """The iterations in so many bytes at the end of the journal, newest first, each with the verification after it."""
-    return iterations_in(parse_lines(files.read_or_empty(path, last_bytes)))[::-1]
+    return _parse_newest_first(files.read_or_empty(path, last_bytes))
+
+
+@functools.lru_cache(maxsize=1)  # each prompt looks at them twice
+def _parse_newest_first(data: bytes) -> list[Record]:
+    return iterations_in(parse_lines(data))[::-1]
 
 
 def count_iterations(path: Path) -> int:

@@ -106,7 +106,7 @@ class UncommittedFiles(Note):
 
 
 @dataclass
-class GitSettings(Note):
+class GitConfigFiles(Note):
     """The contents of git's configuration files, by path: when the iteration began, and when all that ran had ended."""
 
     before: dict[str, str]
