@@ -60,18 +60,9 @@ def error_text(done: Finished) -> str:
     return message or str(done.code)
 
 
-NAMED = ("--pathspec-from-file=-", "--pathspec-file-nul")
-"""Makes git read the files from standard input; see `literal_pathspecs`."""
-
-
 def nul_terminated(names: Iterable[str]) -> bytes:
     """The names in the form that git reads with `-z`."""
     return b"".join(os.fsencode(name) + b"\0" for name in names)
-
-
-def literal_pathspecs(names: Iterable[str]) -> bytes:
-    """The names as literal pathspecs from the top of the tree, whatever characters they contain."""
-    return nul_terminated(f":(top,literal){name}" for name in names)
 
 
 def names_in(printed: bytes) -> list[str]:

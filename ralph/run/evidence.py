@@ -50,13 +50,13 @@ def run_checks(run: Run, checks: Iterable[Check], *, again: bool = False) -> dic
     return found
 
 
-def recheck(run: Run, text: bytes) -> dict[str, str] | None:
+def recheck(run: Run) -> dict[str, str] | None:
     """Runs the checks of ticked tasks again. Returns why tasks are no longer done, by id; None if it had to stop early.
 
     It skips checks that passed before their task began; one that cannot run counts for nothing.
     """
     owners = defaultdict[str, list[Task]](list)
-    for task in read_tasks(text):
+    for task in read_tasks(run.file.text):
         held_before = [one for each in (task, *task.subtasks) for one in each.note_values("held")]
         for line in task.note_values("verify") if task.mark == "x" else ():
             if line not in held_before:

@@ -243,7 +243,7 @@ class StrictController(PlainController):
             return {}
         self._edit_list(edits.with_tidy_list)
         self._guard.remember_tree()
-        broken = evidence.recheck(self._run, self._file.text)
+        broken = evidence.recheck(self._run)
         self._guard.undo_changes_by_checks()
         self._edit_list(edits.with_tasks_reopened, broken or {})
         return broken

@@ -118,7 +118,8 @@ class Guard:
         put_progress_back(self._run, self.own_progress)
         if not self.why_no_git_may_run():
             self._put_head_back()
-            self._put_files_back()
+            if self._before.only or self._shadow.is_protected_touched():  # a look at all files takes long
+                self._put_files_back()
 
     @_disk_errors_end_the_run
     def discard_attempt(self) -> None:

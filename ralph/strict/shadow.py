@@ -59,6 +59,7 @@ class Shadow(Git):
         """The ignore rules besides those in the tree, as they were when the run began."""
         self.own = [name for name in own if not name.startswith("..")]
         self.protected = protected
+        self._protected_when_begun = dict[str, float]()
         self.snapshot = Snapshot()
         """The state of all files when the iteration began."""
 
@@ -68,7 +69,10 @@ class Shadow(Git):
         self.snapshot = self.snapshot._replace(at=time.time() - TICK_S, left_alone=[])
         found = self._compare()
         changed = {name for name, how in found.items() if how not in (_SAME, HIDDEN)}
-        self.update_snapshot(changed.union(tracked, self._protected_files()))
+        if self.is_protected_touched():
+            self._protected_when_begun = self._protected_files()
+            changed |= self._protected_when_begun.keys()
+        self.update_snapshot(changed.union(tracked))
 
     def update_snapshot(self, found: Collection[str]) -> None:
         """Updates the snapshot to the current files; `found` are the names that may have changed since."""
@@ -173,12 +177,16 @@ class Shadow(Git):
         """The checksum at the end of the index file; empty if there is none."""
         return files.read_or_empty(self._index)[-20:].hex()
 
-    def _protected_files(self) -> list[str]:
-        """Returns the existing protected files."""
+    def is_protected_touched(self) -> bool:
+        """Whether a protected file was touched since the iteration began."""
+        return self._protected_when_begun != self._protected_files()
+
+    def _protected_files(self) -> dict[str, float]:
+        """Returns when each protected file was last touched."""
         tops = [self.root / name for name in self.protected]
         names = [os.path.relpath(path, self.root) for top in tops for path in (top, *top.rglob("*"))]
         found = self.existing_files({*names}.difference(self.own))
-        return [name for name, there in found.items() if not stat.S_ISDIR(there.st_mode)]
+        return {name: there.st_ctime for name, there in found.items() if not stat.S_ISDIR(there.st_mode)}
 
 
 def is_rule_file(name: str) -> bool:
