@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from ralph.agent.turn import Commits, Outcome, Turn
 from ralph.plan.progress import Progress, Task, vanished_open_tasks
-from ralph.run.acceptance import CommitLacks
 from ralph.run.stop_rules import Reason, Stop, Tally
 from ralph.settings.table import Settings
 from ralph.words import REASON_LENGTH, format_moment, join_names, one_line, plural, shorten
@@ -69,6 +69,8 @@ class Iteration:
         return self.after.ticked > self.before.ticked or bool(vanished_open_tasks(self.after, self.before))
 
 
+CommitLacks = Callable[[Path, bytes], str]
+"""Returns why a task's commit would lack an existing file, or its content; empty if it would not."""
 AroundTurn = Callable[[], AbstractContextManager[TurnFindings]]
 """Surrounds a turn of the agent, to watch over the working tree; the findings are complete when it is over."""
 
