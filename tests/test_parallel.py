@@ -254,6 +254,13 @@ class TestIndependentTasks:
         assert not (project.home / "escaped").exists(), "nor where the work should land"
         assert "c: Do c" not in parallel.subjects()
 
+    def test_say_which_runner_cannot_be_started(self, parallel: ParallelProject, project: Project) -> None:
+        runner = executable(project.home / "runner", "exit 1")
+        runner.write_text("#!/nowhere/sh\n")
+        parallel.has(A)
+        said = parallel.works("--runner", str(runner), "--max-tries", "1", code=1)
+        assert f"{runner} cannot be started: " in said
+
     def test_that_conflict_are_tried_again_on_top_and_those_that_break_each_other_never_land_both(
         self, parallel: ParallelProject, project: Project
     ) -> None:

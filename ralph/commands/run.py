@@ -35,9 +35,9 @@ def start_run(asked: options.Invocation) -> int:
     check_progress_owner(start, now)
     if now and not held_lock.noted_holder().run and (early := why_nothing_to_do(start, file.text)):
         raise RalphError.of([early, *start.imported_tasks_missing_from(file.text)])
-    from ralph.commands.session import make_controller, run_session  # noqa: PLC0415 - 60 ms, if there is work
+    from ralph.commands.session import run_session  # noqa: PLC0415 - 60 ms, if there is work
 
-    return run_session(start, file, held_lock, make_controller)
+    return run_session(start, file, held_lock)
 
 
 def find_start(asked: options.Invocation) -> PreparedStart:
@@ -54,7 +54,7 @@ def find_start(asked: options.Invocation) -> PreparedStart:
     progress_path = set_path or Path(f"{files.plan_name(plan)}_PROGRESS.md")
     imported = None
     if plan.name.endswith(".json") or b"json" in text.lower():
-        from ralph.plan import taskjson  # noqa: PLC0415 - 10 ms that only plans in JSON pay
+        from ralph.plan import taskjson  # noqa: PLC0415 - 10 ms that only plans that mention JSON pay
 
         imported = taskjson.import_tasks(plan, text)
     now = progress.parse(files.read_or_empty(progress_path))

@@ -42,8 +42,32 @@ from ralph.store.notes import BlockReason, StartResult
 from ralph.words import plural, timestamp
 
 
+def make_controller(run: Run) -> Controller:
+    """Returns the controller for the mode of the run. Raises RalphError if it cannot work here."""
+    start, settings = run.start, run.settings
+    if not (settings.strict or settings.only):
+        return PlainController(run, None)
+    from ralph.strict import controller, guard  # noqa: PLC0415 - 20 ms that only --strict and --only pay
+
+    tree_guard = guard.Guard(run)
+    commits = settings.strict and settings.auto_commit
+    will_build = start.is_strict_build or start.asked.mode == "all"
+    if commits and will_build and not run.current.number:  # not again in the middle of a run
+        tree_guard.check_can_commit()
+    if not start.is_strict_build:
+        return PlainController(run, tree_guard.around_turn if settings.only else None)
+    if run.supervisors:
+        from ralph.parallel.coordinator import ParallelController  # noqa: PLC0415 - 20 ms that only --jobs pays
+
+        return ParallelController(run, tree_guard.wait_for_index)
+    return controller.StrictController(run, tree_guard)
+
+
 def run_session(
-    start: PreparedStart, file: ProgressFile, held_lock: Lock, make_controller: Callable[[Run], Controller]
+    start: PreparedStart,
+    file: ProgressFile,
+    held_lock: Lock,
+    make_controller: Callable[[Run], Controller] = make_controller,
 ) -> int:
     """Runs the loop to its end and returns the exit code, 128 + its number if a signal ended it.
 
@@ -122,27 +146,6 @@ def _open_run(
         ],
         supervisor=Supervisor(run_id, pace.patience, held_lock.fd, at_last),
     )
-
-
-def make_controller(run: Run) -> Controller:
-    """Returns the controller for the mode of the run. Raises RalphError if it cannot work here."""
-    start, settings = run.start, run.settings
-    if not (settings.strict or settings.only):
-        return PlainController(run, None)
-    from ralph.strict import controller, guard  # noqa: PLC0415 - 20 ms that only --strict and --only pay
-
-    tree_guard = guard.Guard(run)
-    commits = settings.strict and settings.auto_commit
-    will_build = start.is_strict_build or start.asked.mode == "all"
-    if commits and will_build and not run.current.number:  # not again in the middle of a run
-        tree_guard.check_can_commit()
-    if not start.is_strict_build:
-        return PlainController(run, tree_guard.around_turn if settings.only else None)
-    if run.supervisors:
-        from ralph.parallel.coordinator import ParallelController  # noqa: PLC0415 - 20 ms that only --jobs pays
-
-        return ParallelController(run, tree_guard.wait_for_index)
-    return controller.StrictController(run, tree_guard)
 
 
 def _prepare_session(run: Run, held_lock: Lock) -> None:

@@ -27,7 +27,7 @@ _LOADED = ("ralph.parallel.attempt", "ralph.strict.controller")
 
 
 class LocalExecutor:
-    """Runs attempts on this machine or through `--runner`, as many at once as there are supervisors."""
+    """Runs attempts and checks on this machine or through `--runner`, each below a supervisor of its own."""
 
     def __init__(self, run: Run) -> None:
         self._run, self._idle_supervisors = run, [*run.supervisors]
@@ -87,6 +87,8 @@ class LocalExecutor:
                 self.places -= 1
                 raise
             self._idle_supervisors.append(supervisor)
+            if ended.unstarted:
+                raise OSError(f"{argv[0]} cannot be started: {ended.unstarted}")
             return Finished(ended.code, output.read_bytes(), b"")
 
 
