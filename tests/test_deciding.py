@@ -8,7 +8,7 @@ import pytest
 
 from ralph.agent.turn import Commits, Outcome, Turn
 from ralph.plan.progress import Progress, parse
-from ralph.run.judge import Iteration, add_to_tally, judge_iteration, pause_after_failure_s
+from ralph.run.judge import Iteration, TurnFindings, add_to_tally, judge_iteration, pause_after_failure_s
 from ralph.run.stop_rules import Tally, stop_reason
 from ralph.settings.table import Settings
 
@@ -31,7 +31,9 @@ def says(text: str) -> Progress:
 
 
 def iteration(before: str = A, after: str = A, turn: Turn = OK, *changed: str) -> Iteration:
-    return Iteration(before=says(before), after=says(after), turn=turn, commits=Commits(), changed=changed)
+    return Iteration(
+        before=says(before), after=says(after), turn=turn, commits=Commits(), changed=changed, findings=TurnFindings()
+    )
 
 
 RED_START = "no progress: verify was red before the first task"

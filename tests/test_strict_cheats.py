@@ -21,7 +21,7 @@ def test_its_checks_tick_nothing_move_no_head_and_change_nothing_outside_of_only
     run = built(project, "--only", "tests/**", "--max-iterations", "1", code=3)
     assert marks_of(project) == ["- [x] one", "- [ ] oth", "- [ ] mor"]
     assert "RALPH_DONE" not in project.progress_text
-    assert "undone, since the tasks are ralph's while a task is checked" in run.text
+    assert "undone, since the tasks are ralph's while an iteration runs" in run.text
     assert project.git("symbolic-ref", "HEAD") == "refs/heads/main\n"
     assert (subjects(project), files_of(project)) == (["one: Did it", "plan"], ["tests/check.sh"])
     assert "Make it so" in (project.root / "feature.md").read_text()

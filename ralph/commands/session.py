@@ -116,10 +116,10 @@ def _open_run(
     def at_last() -> None:
         shutil.rmtree(temporary, ignore_errors=True)
         git_settings.end()
-        if state.unjudged_iteration():
+        if death := state.unjudged_iteration():
             from ralph.strict import shadow  # noqa: PLC0415 - only that process pays, after a death
 
-            shadow.record_tree_after_death(state)
+            shadow.record_tree_after_death(state, death)
 
     jobs = settings.jobs + merge_window(settings) if settings.jobs > 1 and settings.strict else 0
     return Run(

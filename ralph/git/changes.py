@@ -20,9 +20,7 @@ _FILES_AT_MOST = 50_000
 """The most files to look at without git; the user may plan in a home folder."""
 _READ_BYTES = 50_000_000
 """How much to read at each look; what does not fit counts as changed when its timestamps change."""
-_FILE_COSTS_BYTES = 4000
-"""To open a file takes as long as to read so much."""
-_TICK_S = 0.02
+TICK_S = 0.02
 """Timestamps of files may be this many seconds behind."""
 IN_NO_OTHER = "--ignore-submodules=dirty"
 """Keeps git out of repositories within the tree, whose settings may be an agent's."""
@@ -62,18 +60,9 @@ def error_text(done: Finished) -> str:
     return message or str(done.code)
 
 
-NAMED = ("--pathspec-from-file=-", "--pathspec-file-nul")
-"""Makes git read the files from standard input; see `literal_pathspecs`."""
-
-
 def nul_terminated(names: Iterable[str]) -> bytes:
     """The names in the form that git reads with `-z`."""
     return b"".join(os.fsencode(name) + b"\0" for name in names)
-
-
-def literal_pathspecs(names: Iterable[str]) -> bytes:
-    """The names as literal pathspecs from the top of the tree, whatever characters they contain."""
-    return nul_terminated(f":(top,literal){name}" for name in names)
 
 
 def names_in(printed: bytes) -> list[str]:
@@ -120,7 +109,7 @@ def remove_orphaned_locks(tree: Path, since: float) -> list[Path]:
 
     Other programs than git lock a repository too, for a moment: so a lock must stay unchanged for a while.
     """
-    new = {lock: at for lock in find_locks(tree) if (at := touched_at(lock)) > since - _TICK_S}
+    new = {lock: at for lock in find_locks(tree) if (at := touched_at(lock)) > since - TICK_S}
     if not new or is_git_running(tree):
         return []
     time.sleep(_LOCKED_S)
@@ -142,11 +131,11 @@ class Changes:
     """Finds out what changed in the working tree around `top`, without ralph's `own` files."""
 
     def __init__(self, top: Path, own: Sequence[Path]) -> None:
-        self._tree = working_tree(top)
-        real = os.path.realpath(self._tree)
+        self.tree = working_tree(top)
+        real = os.path.realpath(self.tree)
         self._ignored = {os.path.relpath(path, real) for one in own for path in (one.absolute(), one.resolve())}
         self._own = os.path.relpath(os.path.realpath(state_home()), real) + os.sep
-        self._began = time.time()
+        self.began = time.time()
         self._known = dict[str, tuple[object, object]]()
         """For each file, by what to tell that it was touched since the last look, and what identified its content."""
         self._bytes_left = _READ_BYTES
@@ -163,7 +152,7 @@ class Changes:
         """Takes note that an iteration begins, whose changes and git locks are to be found."""
         if self.disturbed:
             self.take_changes()
-        self._began = time.time()
+        self.began = time.time()
 
     def take_changes(self) -> tuple[Commits, tuple[str, ...]]:
         """Returns the commits since the last look, and the files that changed, committed or not."""
@@ -175,13 +164,9 @@ class Changes:
         names = {name for name in before.files | now.files if before.files.get(name) != now.files.get(name)}
         commits = Commits(head=now.head, base=before.head)
         if now.head not in ("", before.head):
-            commits, differ = commits_between(partial(run_git, cwd=self._tree), before.head, now.head)
+            commits, differ = commits_between(partial(run_git, cwd=self.tree), before.head, now.head)
             names.update(differ)
         return commits, tuple(name for name in sorted(names) if not self._is_own(name))
-
-    def remove_orphaned_locks(self) -> list[Path]:
-        """Removes git locks left behind since the iteration began, and returns their paths."""
-        return remove_orphaned_locks(self._tree, self._began)
 
     def identify_tree(self) -> str:
         """The commit at the last look, with `-dirty-DIGEST` if there were uncommitted changes; empty without one."""
@@ -195,8 +180,8 @@ class Changes:
 
     def _look_by_git(self) -> Tree | None:
         """Looks at the working tree by git, without ignored files; None if git cannot tell."""
-        env = {**os.environ, "GIT_CEILING_DIRECTORIES": str(self._tree.parent)}  # none above, if this one is broken
-        done = run_git(*_STATUS.split(), cwd=self._tree, env=env) if (self._tree / ".git").exists() else None
+        env = {**os.environ, "GIT_CEILING_DIRECTORIES": str(self.tree.parent)}  # none above, if this one is broken
+        done = run_git(*_STATUS.split(), cwd=self.tree, env=env) if (self.tree / ".git").exists() else None
         if done is None or done.code:
             return None
         head, files = "", _Files()
@@ -211,10 +196,10 @@ class Changes:
     def _look_at_all(self) -> Tree:
         """Looks at all files, if git cannot tell which have changed."""
         files = _Files()
-        for folder, inside, names in os.walk(self._tree):
+        for folder, inside, names in os.walk(self.tree):
             inside[:] = [name for name in inside if name != ".git"]
             for one in names:
-                name = os.path.relpath(f"{folder}/{one}", self._tree)
+                name = os.path.relpath(f"{folder}/{one}", self.tree)
                 files[name] = "", self._identify_content(name)
             if len(files) > _FILES_AT_MOST:
                 break
@@ -223,13 +208,13 @@ class Changes:
     def _identify_content(self, name: str) -> object:
         """Identifies a file's content and permissions; its timestamps do so if too much would have to be read."""
         with contextlib.suppress(OSError):
-            there = os.lstat(path := f"{self._tree}/{name}")
+            there = os.lstat(path := f"{self.tree}/{name}")
             stamps = there.st_mtime_ns, there.st_size, there.st_mode, there.st_ino
             seen, content = self._known.get(name, (None, None))
             if stamps != seen:
                 content = stamps
                 if stat.S_ISREG(there.st_mode) and there.st_size < self._bytes_left:
-                    self._bytes_left -= there.st_size + _FILE_COSTS_BYTES
+                    self._bytes_left -= there.st_size
                     with open(path, "rb") as file:  # noqa: PTH123 - a third of Path's time
                         content = there.st_mode, there.st_size, zlib.crc32(file.read())
                 self._known[name] = stamps, content

@@ -17,16 +17,7 @@ from pathlib import Path
 from ralph import files
 from ralph.agent.turn import Commits
 from ralph.errors import RalphError
-from ralph.git.changes import (
-    IN_NO_OTHER,
-    NAMED,
-    commits_between,
-    error_text,
-    literal_pathspecs,
-    names_in,
-    nul_terminated,
-    run_git,
-)
+from ralph.git.changes import IN_NO_OTHER, commits_between, error_text, names_in, nul_terminated, run_git
 from ralph.process.lock import working_tree
 from ralph.process.programs import Finished, call_program
 from ralph.store.notes import Place
@@ -37,6 +28,8 @@ _SIGNING_S = 30.0
 """Seconds for a signature, which may wait for a passphrase with nobody there."""
 _BEGUN = ["MERGE_HEAD", "rebase-merge", "rebase-apply", "CHERRY_PICK_HEAD", "REVERT_HEAD", "sequencer", "BISECT_LOG"]
 """Files in the .git folder that show an unfinished operation."""
+_NAMED = ("--pathspec-from-file=-", "--pathspec-file-nul")
+"""Makes git read the files from standard input; see `literal_pathspecs`."""
 
 
 def shadow_folder(root: Path) -> Path:
@@ -204,7 +197,7 @@ class Repository(Git):
         # folders that replaced files; a commit cannot hold one, unless it is a submodule
         folders = {name for name, at in found.items() if stat.S_ISDIR(at.st_mode)} - self.moved_submodules()
         there = found.keys() - folders
-        added = self._call("add", "--intent-to-add", "--ignore-errors", *NAMED, stdin=literal_pathspecs(there))
+        added = self._call("add", "--intent-to-add", "--ignore-errors", *_NAMED, stdin=literal_pathspecs(there))
         if added.code not in (0, 1):
             return Commits(), f"git add fails: {error_text(added)}", []
         may_change = {*names, *own}
@@ -214,11 +207,11 @@ class Repository(Git):
             return Commits(), "", left_out
         # like the user's own `git commit`, except that it asks nothing, and uses the hooks' folder of the start
         pinned, named = ("-c", f"core.hooksPath={self.hooks}", "-c", "maintenance.auto=false"), literal_pathspecs(known)
-        commit = ("commit", "--only", "--quiet", "--cleanup=whitespace", "-m", message.replace("\0", ""), *NAMED)
+        commit = ("commit", "--only", "--quiet", "--cleanup=whitespace", "-m", message.replace("\0", ""), *_NAMED)
         failed = run(["git", "-C", str(self.root), *pinned, *commit], named)
         had_nothing = failed and self._call(*commit, "--dry-run", stdin=named).code == 1
         if failed or (self.hooks / "pre-commit").exists():  # a hook may have committed another version than is staged
-            self._call("reset", "--quiet", *NAMED, stdin=named)
+            self._call("reset", "--quiet", *_NAMED, stdin=named)
         now = self.read_head()[1]
         if now == before:
             return Commits(), "" if had_nothing else failed, left_out
@@ -250,6 +243,11 @@ class Repository(Git):
         done = self._call("commit-tree", *["-S"] * signs, "-m", "ralph tries to commit", tree, timeout_s=_SIGNING_S)
         if done.code:
             raise RalphError(f"git cannot commit in {self.root}: {error_text(done)}")
+
+
+def literal_pathspecs(names: Iterable[str]) -> bytes:
+    """The names as literal pathspecs from the top of the tree, whatever characters they contain."""
+    return nul_terminated(f":(top,literal){name}" for name in names)
 
 
 def jj_commit(names: Iterable[str], message: str) -> str:

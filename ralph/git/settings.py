@@ -47,7 +47,7 @@ class GitConfigWatch:
         self.serious: list[str] = []
         """In words, the changes that may make git run a program, or work elsewhere."""
         self.harmless: list[str] = []
-        """In words, the harmless changes of this iteration."""
+        """In words, the harmless changes."""
 
     @property
     def block_reason(self) -> str:
@@ -57,7 +57,7 @@ class GitConfigWatch:
 
     def begin(self) -> None:
         """Compares with the current settings from now on; so does the next run, if this one dies."""
-        self._known, self.harmless = self._read(), []
+        self._known = self._read()
         self._state.save_note(GitConfigFiles(before=self._known))
 
     def end(self) -> None:

@@ -289,7 +289,7 @@ class ParallelController(Controller):
         """Unticks the tasks that a later change broke. Returns why, by task id; None if that could not be checked."""
         if not self._settings.evidence:
             return {}
-        broken = evidence.recheck(self._run, self._file.text, lambda *_: "")
+        broken = evidence.recheck(self._run)
         self._file.edit(edits.with_tasks_reopened, broken or {})
         return broken
 

@@ -15,6 +15,7 @@ from ralph.plan import tasks
 from ralph.plan.progress import encode_text, escape_output
 from ralph.plan.prompt import Value
 from ralph.plan.tasks import Task, edits
+from ralph.run.judge import CommitLacks
 from ralph.run.stop_rules import Reason, Stop
 from ralph.settings.table import Settings
 from ralph.store.notes import UncommittedFiles
@@ -44,8 +45,6 @@ _PATTERNS = (
         r"""(?is:agent-browser\s*:\s*(?P<action>(?:"[^"\\]*"|'[^']*'|[^"'\\])+?)(?:\s+[-–—]+(?:\s.*)?)?)"""  # noqa: RUF001
     ),
 )
-CommitLacks = Callable[[Path, bytes], str]
-"""Returns why a task's commit would lack an existing file, or its content; empty if it would not."""
 
 
 class CheckResult(NamedTuple):

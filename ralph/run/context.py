@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ralph.agent.command import Agent
 from ralph.errors import RalphError
-from ralph.git.changes import Changes
+from ralph.git.changes import Changes, remove_orphaned_locks
 from ralph.git.settings import GitConfigWatch
 from ralph.notify.channels import Outbox
 from ralph.plan.progress import LARGE_BYTES, Progress
@@ -202,7 +202,7 @@ class Run:
 
     def remove_orphaned_locks(self, of: str) -> None:
         """Removes git locks whose owner is gone, and reports them."""
-        for lock in self.changes.remove_orphaned_locks():
+        for lock in remove_orphaned_locks(self.changes.tree, self.changes.began):
             self.console.complain(f"removed {lock}, left behind by {of}")
 
     def read_progress(self) -> Progress:

@@ -10,28 +10,26 @@ from collections.abc import Iterable, Sequence
 
 from ralph.git.changes import run_git
 from ralph.plan import progress
-from ralph.plan.tasks import Note, Task, read_tasks
-from ralph.run.acceptance import Check, CheckResult, CommitLacks, evaluate_check, parse_check
+from ralph.plan.tasks import Task, read_tasks
+from ralph.run.acceptance import Check, CheckResult, evaluate_check, parse_check
 from ralph.run.context import Run
 from ralph.run.judge import why_not_done
 from ralph.store.notes import StartResult
 from ralph.words import REASON_LENGTH, format_duration, join_names, one_line, timestamp
 
 
-def run_check(run: Run, check: Check, lacks: CommitLacks, doing: str = "checking") -> CheckResult | None:
+def run_check(run: Run, check: Check, doing: str = "checking") -> CheckResult | None:
     """Runs a check and returns its result; None if a signal ended it."""
     ended = evaluate_check(
         check,
         base_url=run.settings.base_url or "",
         run=lambda command: run.command_runner.run_shell(doing, "the check", command),
-        lacks=lacks,
+        lacks=run.controller.lacked_by_commit,
     )
     return None if run.stop_if_interrupted() else ended
 
 
-def run_checks(
-    run: Run, checks: Iterable[Check], lacks: CommitLacks = lambda *_: "", *, again: bool = False
-) -> dict[str, CheckResult] | None:
+def run_checks(run: Run, checks: Iterable[Check], *, again: bool = False) -> dict[str, CheckResult] | None:
     """Runs these checks, each once. Returns their results by text; None if a signal ended them.
 
     One that may change something is not run, and counts as one that cannot run. With `again`, for ticked tasks, a red
@@ -43,7 +41,7 @@ def run_checks(
         doing = f"checking {number} of {len(asked)} again" if again else "checking"
         ended: CheckResult | None = CheckResult(1, "not run beforehand", cannot_run=True)
         for _ in range((1 + again) * check.changes_nothing):
-            ended = None if again and run.remaining_s() <= 0 else run_check(run, check, lacks, doing)
+            ended = None if again and run.remaining_s() <= 0 else run_check(run, check, doing)
             if not ended or not ended.failed or ended.cannot_run:
                 break
         if not ended:
@@ -52,38 +50,18 @@ def run_checks(
     return found
 
 
-def evidence_notes(found: dict[str, CheckResult], commit: str) -> list[Note]:
-    """Returns the notes for a task that begins: when, at which commit, and which of its checks prove nothing."""
-    notes = [Note("begun", f"{timestamp()} {commit}".rstrip())]
-    for text, ended in found.items():
-        if not ended.failed or ended.cannot_run:
-            notes.append(Note("cannot run" if ended.cannot_run else "held", text))
-    return notes
-
-
-def is_proved(task: Task, checks: Sequence[Check], *, has_changes: bool) -> bool:
-    """Whether there is evidence for a tick, now that all of these checks are green.
-
-    Evidence is a check that was red when the task began; if there are none, or one could not run, changed files.
-    """
-    texts = {check.text for check in checks if check.fields}
-    unknown = texts.intersection(task.note_values("cannot run"))
-    was_red = texts.difference(unknown, task.note_values("held"))
-    return bool(was_red) or (has_changes and (bool(unknown) or not texts))
-
-
-def recheck(run: Run, text: bytes, lacks: CommitLacks) -> dict[str, str] | None:
+def recheck(run: Run) -> dict[str, str] | None:
     """Runs the checks of ticked tasks again. Returns why tasks are no longer done, by id; None if it had to stop early.
 
     It skips checks that passed before their task began; one that cannot run counts for nothing.
     """
     owners = defaultdict[str, list[Task]](list)
-    for task in read_tasks(text):
+    for task in read_tasks(run.file.text):
         held_before = [one for each in (task, *task.subtasks) for one in each.note_values("held")]
         for line in task.note_values("verify") if task.mark == "x" else ():
             if line not in held_before:
                 owners[line].append(task)
-    found = run_checks(run, map(parse_check, owners), lacks, again=True)
+    found = run_checks(run, map(parse_check, owners), again=True)
     if found is None:
         return None
     broken = [(one, ended.why) for line, ended in found.items() if not ended.cannot_run for one in owners[line]]

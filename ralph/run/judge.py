@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from ralph.agent.turn import Commits, Outcome, Turn
 from ralph.plan.progress import Progress, Task, vanished_open_tasks
@@ -39,7 +40,7 @@ class Iteration:
     commits: Commits
     changed: tuple[str, ...] = ()
     """Files that it changed, committed or not, except the progress file."""
-    findings: TurnFindings = TurnFindings()  # noqa: RUF009 - nobody writes into it
+    findings: TurnFindings
 
     failed: str = ""
     """Why it counts as failed; empty if it does not."""
@@ -68,6 +69,8 @@ class Iteration:
         return self.after.ticked > self.before.ticked or bool(vanished_open_tasks(self.after, self.before))
 
 
+CommitLacks = Callable[[Path, bytes], str]
+"""Returns why a task's commit would lack an existing file, or its content; empty if it would not."""
 AroundTurn = Callable[[], AbstractContextManager[TurnFindings]]
 """Surrounds a turn of the agent, to watch over the working tree; the findings are complete when it is over."""
 
@@ -76,6 +79,7 @@ class Controller:
     """Picks, checks and ticks tasks around the turns of the agent. This one does nothing, and runs no agent."""
 
     around_turn: AroundTurn = staticmethod(lambda: nullcontext(TurnFindings()))
+    lacked_by_commit: CommitLacks = staticmethod(lambda *_: "")
     picks_tasks = False
     """Whether ralph picks the tasks and ticks them."""
 

@@ -4,11 +4,10 @@ import contextlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 from ralph.agent.turn import Outcome, without_signals
 from ralph.errors import RalphError
-from ralph.loop.iteration import run_agent_once
+from ralph.loop.iteration import PlainController
 from ralph.plan import progress, tasks
 from ralph.plan.tasks import Note, Task, edits
 from ralph.plan.tasks.mending import restore_own_sections
@@ -16,7 +15,7 @@ from ralph.run import acceptance, evidence
 from ralph.run.acceptance import Check
 from ralph.run.context import Run
 from ralph.run.evidence import check_done, run_verify
-from ralph.run.judge import Controller, Iteration
+from ralph.run.judge import Iteration
 from ralph.run.stop_rules import Reason, Stop
 from ralph.strict.final_words import Finding, commit_message, read_final_words, requested_mode
 from ralph.strict.guard import Guard
@@ -27,7 +26,7 @@ _REJECTIONS = 3
 _HELD = "its checks held before it was begun"
 
 
-class StrictController(Controller):
+class StrictController(PlainController):
     """Picks, checks, ticks and commits tasks; wherever ralph can check, the agent's word does not count."""
 
     picks_tasks = True
@@ -37,7 +36,8 @@ class StrictController(Controller):
     """The role that works on it, if there are roles."""
 
     def __init__(self, run: Run, guard: Guard) -> None:
-        self._run, self._file, self._guard, self.around_turn = run, run.file, guard, guard.around_turn
+        super().__init__(run, guard.around_turn)
+        self._file, self._guard, self.lacked_by_commit = run.file, guard, guard.lacked_by_commit
         self._roles = roles_of(run.start)
         self._token = acceptance.new_session_token()
 
@@ -47,10 +47,6 @@ class StrictController(Controller):
             self._run.use_mode("build")
             self._role = ""
         self._file.edit(edits.with_tidy_list)
-
-    def run_iteration(self) -> Iteration:
-        """Runs the next iteration and returns what is known of it once its agent has ended."""
-        return run_agent_once(self._run)
 
     def choose_next(self) -> Stop | None:
         """Chooses and marks the next task. Returns a Stop if none can begin."""
@@ -78,10 +74,6 @@ class StrictController(Controller):
         """The task as it is in the progress file now."""
         return tasks.find_task(self._file.last.tasks, self._task.id) or self._task
 
-    def _is_ticked(self, task_id: str | None) -> bool:
-        found = tasks.find_task(self._file.last.tasks, task_id)
-        return found is not None and found.done
-
     def _run_checks_before(self, task: Task) -> list[Note]:
         """Runs the checks of a task before its first attempt. Returns notes: those that pass already prove nothing."""
         run, checks = self._run, acceptance.checks_of_tasks(task.chain)
@@ -89,12 +81,15 @@ class StrictController(Controller):
         if runs_programs:  # an agent may have written them
             self._edit_list(bytes)
             self._guard.remember_tree()
-        found = evidence.run_checks(run, checks, partial(self._guard.lacked_by_commit, task.id))
+        found = evidence.run_checks(run, checks)
         if runs_programs:
-            self._guard.undo_changes_by_checks("before a task is begun")
+            self._guard.undo_changes_by_checks()
         if found is None:
             return []
-        notes = evidence.evidence_notes(found, self._guard.head_id())
+        notes = [Note("begun", f"{timestamp()} {self._guard.head_id()}".rstrip())]
+        for text, ended in found.items():
+            if not ended.failed or ended.cannot_run:
+                notes.append(Note("cannot run" if ended.cannot_run else "held", text))
         if held_before := [one.value for one in notes if one.name == "held"]:
             count = f"{len(held_before)} of {plural(len(found), 'check')}"
             message = f"{task.id}: {count} hold before it is begun: {join_names(held_before)}"
@@ -120,7 +115,7 @@ class StrictController(Controller):
         run.changes.disturbed = False  # the guard compares by itself, and faster
         if iteration.passed and not run.is_attempt and not run.read_progress().open:
             iteration = replace(iteration, refused=tuple(check_done(run, is_verified=True)))
-        elif iteration.ended is None and self._is_ticked(run.settings.task):
+        elif not iteration.ended and (one := tasks.find_task(self._file.last.tasks, run.settings.task)) and one.done:
             iteration = replace(iteration, ended=Stop(Reason.ONCE))  # even if a limit is reached with it
         return replace(iteration, commits=self._guard.committed)
 
@@ -128,7 +123,7 @@ class StrictController(Controller):
         """Checks the attempt, then ticks and commits the task, hands it to the next role, or records why not."""
         run, task, guard = self._run, self._task, self._guard
         found = self._run_gates(iteration)
-        guard.undo_changes_by_checks("while a task is checked")
+        guard.undo_changes_by_checks()
         if found.is_pass and not guard.blocked:
             if locked := guard.wait_for_index():
                 return self._put_task_down(replace(iteration, failed=locked))
@@ -185,9 +180,8 @@ class StrictController(Controller):
             return claim
         checks = acceptance.checks_of_tasks(task.chain)
         asked = [] if run.start.rehearsal else acceptance.join_browser_actions(checks)  # no fake agent can meet them
-        lacks = partial(self._guard.lacked_by_commit, task.id)
         for check in [*asked, None] if run.settings.verify else asked:
-            ended = evidence.run_check(run, check, lacks) if check else run_verify(run)
+            ended = evidence.run_check(run, check) if check else run_verify(run)
             if ended and check and (ended.failed or not check.fields):
                 run.screen.remark(f"ralph: {ended.why or ended.what}")
             if ended is None:
@@ -205,14 +199,18 @@ class StrictController(Controller):
         return settled
 
     def _require_proof(self, iteration: Iteration, checks: Sequence[Check]) -> Finding:
-        """Requires evidence that the attempt made the checks green, or two agents' word if nothing can prove it."""
+        """Requires evidence for the tick, now that all is green, or two agents' word if nothing can prove it.
+
+        Evidence is a check that was red when the task began; if there are none, or one could not run, changed files.
+        """
         now = self._task_now
-        touched = acceptance.touched_files(self._run.state, now.id)
-        has_changes = bool(touched) or iteration.before.size != iteration.after.size
-        has_checks = any(one.fields for one in checks)
-        if evidence.is_proved(now, checks, has_changes=has_changes) or (has_checks and not self._demands_proof):
+        texts = {check.text for check in checks if check.fields}
+        unknown = texts.intersection(now.note_values("cannot run"))
+        was_red = texts.difference(unknown, now.note_values("held"))
+        changed = acceptance.touched_files(self._run.state, now.id) or iteration.before.size != iteration.after.size
+        if was_red or (changed and (unknown or not texts)) or (texts and not self._demands_proof):
             return Finding()
-        if not has_checks:
+        if not texts:
             return Finding(unproved="it changed nothing, and nothing checks it: give it a `verify:` line")
         if now.note_values("claimed"):
             return Finding(note=_HELD)
@@ -227,7 +225,7 @@ class StrictController(Controller):
             self._guard.remember_tree()  # with that plan, which is the one to put back from now on
         message = commit_message(task.id, task.text, iteration.turn.final_words, self._role)
         failed = self._guard.commit_task(task.id, message)
-        self._guard.undo_changes_by_checks("while a task is committed")
+        self._guard.undo_changes_by_checks()
         if failed:
             self._edit_list(lambda text: restore_own_sections(before, text).text)
         else:
@@ -245,15 +243,15 @@ class StrictController(Controller):
             return {}
         self._edit_list(edits.with_tidy_list)
         self._guard.remember_tree()
-        broken = evidence.recheck(self._run, self._file.text, partial(self._guard.lacked_by_commit, ""))
-        self._guard.undo_changes_by_checks("while all is checked again")
+        broken = evidence.recheck(self._run)
+        self._guard.undo_changes_by_checks()
         self._edit_list(edits.with_tasks_reopened, broken or {})
         return broken
 
     def _put_task_down(self, iteration: Iteration) -> Iteration:
         """Leaves the task for later; if --on-failure says restore, discards its changes, unless the run ends."""
         if iteration.ended is None and self._run.settings.on_failure == "restore":
-            self._guard.discard_attempt(self._task.id)
+            self._guard.discard_attempt()
         self._edit_list(edits.with_tidy_list)
         return iteration
 

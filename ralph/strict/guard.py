@@ -23,7 +23,7 @@ from ralph.run.context import Run
 from ralph.run.judge import TurnFindings
 from ralph.settings import sources
 from ralph.store.notes import TreeAfterDeath, TreeBefore, UncommittedFiles
-from ralph.strict.shadow import HIDDEN, NEW, Shadow, is_rule_file, record_tree_now, resume_shadow
+from ralph.strict.shadow import HIDDEN, NEW, Shadow, is_rule_file, resume_shadow
 from ralph.words import join_names, plural
 
 _MOST_NEW_FILES = 1000
@@ -96,7 +96,7 @@ class Guard:
         if not self.why_no_git_may_run():
             self._run.remove_orphaned_locks("the agent")
         if self.own_progress:
-            findings.tampered = put_progress_back(self._run, self.own_progress, "while an agent works")
+            findings.tampered = put_progress_back(self._run, self.own_progress)
         self._settle_turn(findings)
         findings.blocked = self.blocked
 
@@ -105,7 +105,7 @@ class Guard:
         settings = self._run.git_settings
         if not self.blocked:
             now = self._snapshot_outside()
-            settings.compare_files(self._before.compared or now, now)
+            settings.compare_files(self._before.compared, now)
             self._before.compared = now
             self.blocked = settings.block_reason
             for one in settings.harmless:
@@ -113,16 +113,16 @@ class Guard:
         return self.blocked
 
     @_disk_errors_end_the_run
-    def undo_changes_by_checks(self, when: str) -> None:
+    def undo_changes_by_checks(self) -> None:
         """Puts back what checks and hooks changed, since the agent may have written them."""
-        put_progress_back(self._run, self.own_progress, when)
+        put_progress_back(self._run, self.own_progress)
         if not self.why_no_git_may_run():
             self._put_head_back()
-            if self._before.only or self._shadow.is_protected_touched():
+            if self._before.only or self._shadow.is_protected_touched():  # a look at all files takes long
                 self._put_files_back()
 
     @_disk_errors_end_the_run
-    def discard_attempt(self, task: str) -> None:
+    def discard_attempt(self) -> None:
         """Puts all files back as they were before the iteration, and keeps a copy of how they are now."""
         if self.blocked:
             return
@@ -133,7 +133,7 @@ class Guard:
         if count := sum(map(len, undone.values())):
             self._complain(f"restored {plural(count, 'file')}; what went is in {self._state.folder}/kept")
         if not self.blocked:
-            self._note_uncommitted(task, self._changed_earlier)
+            self._note_uncommitted(self._before.task, self._changed_earlier)
 
     def wait_for_index(self) -> str:
         """Waits while another git holds the index, such as a `git commit` in an editor. Returns why in vain."""
@@ -161,8 +161,8 @@ class Guard:
                 failed = jj_commit(changed, message)
                 self.committed = Commits(count=int(not failed))
             elif self._repository and not self._has_jj:
-                done = self._repository.commit_files(changed, own, message, self._run_git_with_hooks)
-                self.committed, failed, left_out = done
+                run_git = self._run_git_with_hooks
+                self.committed, failed, left_out = self._repository.commit_files(changed, own, message, run_git)
                 if left_out and not failed:
                     self._complain(f"{join_names(left_out)} changed, and no commit has that: git ignores it")
         if failed:
@@ -173,15 +173,15 @@ class Guard:
         self._note_uncommitted(task, ())
         return ""
 
-    def lacked_by_commit(self, task: str, path: Path, holds: bytes) -> str:
-        """Returns why a commit of this task would lack what a check found at `path`; empty if it would not.
+    def lacked_by_commit(self, path: Path, holds: bytes) -> str:
+        """Returns why a commit of the current task would lack what a check found at `path`; empty if it would not.
 
         What git ignores is in no commit, and need not be.
         """
         repository, name = self._repository, os.path.relpath(path, self._root)
         if not repository or not self._run.settings.auto_commit or self._has_jj or name == ".":
             return ""
-        if any(one == name or one.startswith(f"{name}/") for one in touched_files(self._state, task)):
+        if any(one == name or one.startswith(f"{name}/") for one in touched_files(self._state, self._run.current.task)):
             return ""
         asked = ("cat-file", "--filters") if holds else ("rev-parse", "--verify", "--quiet")
         found = repository.output_of(*asked, f"HEAD:{name}")
@@ -202,8 +202,7 @@ class Guard:
             return ()
         self._shadow = shadow
         if not end:
-            end = record_tree_now(before, shadow, self._state)
-            if names := [name for name in end.changes if not name.endswith("/")]:
+            if names := [name for name in shadow.changes() if not name.endswith("/")]:
                 kept = repository.keep_files(names) if repository else ""
                 what = "nobody saw how the iteration ended in which ralph died, so all that changed counts as its own"
                 self._complain(f"{what}: {join_names(names)}{kept and f'; as it is now it is kept in {kept}'}")
@@ -211,8 +210,8 @@ class Guard:
             if repository and staged != files.read_or_empty(repository.index_copy):
                 where = self._state.keep_copy("index", staged)
                 self._complain(f"so does what is staged: git's index as it is now is kept in {where}")
-        later = resume_shadow(before, end)
-        self._changed_by_user = later.changes().keys() if later else ()
+        elif later := resume_shadow(before, end):
+            self._changed_by_user = later.changes().keys()
         self._settle_turn(findings, end)
         self._changed_by_user = ()
         return findings.tampered
@@ -397,7 +396,7 @@ def _plan_settings_text(text: str, plan: Path) -> str:
     return repr([(one.variable, one.text) for one in sources.read_plan_settings(os.fsencode(text), plan.name)])
 
 
-def put_progress_back(run: Run, before: bytes, when: str) -> tuple[str, ...]:
+def put_progress_back(run: Run, before: bytes) -> tuple[str, ...]:
     """Puts ralph's own parts of the progress file back to `before`. Returns in words what had been changed."""
     run.read_progress()
     left, name = run.file.text, run.file.path.name
@@ -408,7 +407,9 @@ def put_progress_back(run: Run, before: bytes, when: str) -> tuple[str, ...]:
     run.put_back.update(kinds)
     undone = "; ".join(what) or "their order; new ones are under ## Proposed"
     kept = run.state.keep_copy(name, left)
-    run.console.complain(f"undone, since the tasks are ralph's {when}: {undone}; {name} as it was left is {kept}")
+    run.console.complain(
+        f"undone, since the tasks are ralph's while an iteration runs: {undone}; {name} as it was left is {kept}"
+    )
     return what
 
 

@@ -43,17 +43,18 @@ def recover(run: Run, held_lock: Lock) -> None:
         run.git_settings.begin()
         if why := run.git_settings.block_reason:
             raise RalphError(why, 4)  # noqa: TRY301 - the user decides, as with all that is raised here
-        before, end = load_tree_notes(run.state)
+        before, end = load_tree_notes(run.state, death)
         if before:
             put_files_back(run, death, before, end)  # what may not change; the rest is its task's
         put_list_back(run, death, end)  # ticks that ralph did not make
-        run.write_down_put_back(death.iteration)
         commit_ticked_tasks(run)  # or the tick is taken back
         refuse_unchecked_done(run)  # which was never checked
     except RalphError as error:
         if error.exit_code == 4:
             run.file.edit(progress.with_blocked_line, error.message)
         raise
+    finally:
+        run.write_down_put_back(death.iteration)
 
 
 def end_leftover_processes(run: Run, held_lock: Lock) -> None:
@@ -87,7 +88,7 @@ def put_list_back(run: Run, death: UnjudgedIteration, end: TreeAfterDeath | None
     if any(task.mark == "~" for task in tasks.read_tasks(own)):
         left = os.fsencode(end.progress) if end else run.file.text
         if restore_own_sections(own, left).text != left:  # else its content is the user's
-            put_progress_back(run, own, "also after ralph was killed")
+            put_progress_back(run, own)
     elif own:  # it worked on no task, or ralph had put it down
         undo_ticks(run, death.mode, own)
 
@@ -111,9 +112,7 @@ def put_files_back(run: Run, death: UnjudgedIteration, before: TreeBefore, end: 
     task = tasks.find_task(tasks.read_tasks(death.vouched_progress_text), before.task or None)
     if task and task.done:  # as ralph vouches: it had passed, and ralph died during the commit
         return
-    put_back = guard.undo_after_death(end)
-    run.write_down_put_back(death.iteration)
-    if put_back:
+    if put_back := guard.undo_after_death(end):
         what = f"{'; '.join(put_back)} in the iteration in which ralph died, and is put back"
         raise RalphError(f"{what}; its settings may not have been yours", 1, fix="start it again")
 

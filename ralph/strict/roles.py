@@ -7,7 +7,6 @@ from typing import NamedTuple
 from ralph import files
 from ralph.errors import RalphError
 from ralph.plan.tasks import Task
-from ralph.process.lock import working_tree
 from ralph.run.acceptance import touched_files
 from ralph.run.context import Run
 from ralph.run.prepared import PreparedStart
@@ -74,6 +73,6 @@ def diff_since_review(run: Run, task_id: str) -> str:
 
 def _read_tree_file(run: Run, name: str) -> str:
     """The content of a file in the tree; empty if it is gone, or a link leads elsewhere."""
-    path = f"{os.path.realpath(working_tree(run.top))}/{name}"
+    path = f"{os.path.realpath(run.changes.tree)}/{name}"
     data = files.read_or_empty(path)[:_FILE_BYTES] if os.path.realpath(path) == path else b""
     return data.decode(errors="replace")

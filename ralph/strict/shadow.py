@@ -22,9 +22,9 @@ from pathlib import Path
 
 from ralph import files
 from ralph.errors import RalphError
-from ralph.git.changes import nul_terminated, touched_at
+from ralph.git.changes import TICK_S, nul_terminated, touched_at
 from ralph.git.repository import Git, Repository, shadow_folder, text_of
-from ralph.store.notes import Snapshot, TreeAfterDeath, TreeBefore
+from ralph.store.notes import Snapshot, TreeAfterDeath, TreeBefore, UnjudgedIteration
 from ralph.store.state import State
 
 _SETTINGS = {
@@ -37,8 +37,6 @@ _SAME, NEW, HIDDEN = "A ", "??", "!!"
 """What `git status` says of a file that is as in the snapshot, of a new one, and of one that git ignores."""
 _USUAL = (0o644, 0o664, 0o755, 0o775)
 """File modes that git's two modes cover."""
-_TICK_S = 0.02
-"""Timestamps of files are up to 10 ms behind."""
 _AT_END = "index-at-end"
 """The index with all files as they were at the end."""
 
@@ -68,10 +66,8 @@ class Shadow(Git):
     def begin(self, repository: Repository | None) -> None:
         """Takes a snapshot of all files when an iteration begins."""
         tracked = [] if self.snapshot.checksum else self._recreate(repository)
-        self.snapshot = self.snapshot._replace(at=time.time() - _TICK_S, left_alone=[])
+        self.snapshot = self.snapshot._replace(at=time.time() - TICK_S, left_alone=[])
         found = self._compare()
-        rules = [name for name, how in found.items() if how == HIDDEN and is_rule_file(name)]
-        self.snapshot = self.snapshot._replace(hidden_rules=rules)
         changed = {name for name, how in found.items() if how not in (_SAME, HIDDEN)}
         if self.is_protected_touched():
             self._protected_when_begun = self._protected_files()
@@ -130,13 +126,15 @@ class Shadow(Git):
         found = self._compare()
         if self.checksum_now() != self.snapshot.checksum:
             raise RalphError(f"{self.folder}: was changed, and does not know any more how files were", 1)
-        hidden_rules = {name for name, how in found.items() if how == HIDDEN and is_rule_file(name)}
         differ = {name: how for name, how in found.items() if how not in (_SAME, HIDDEN)}
         if any(map(is_rule_file, differ)):  # what nobody has touched since is not new, only no longer ignored
             new = [name for name, how in differ.items() if how == NEW]
             for name in [name for name in new if 0.0 < touched_at(self.root / name) < self.snapshot.at]:
                 del differ[name]
-        differ |= dict.fromkeys(hidden_rules.difference(self.snapshot.hidden_rules), HIDDEN)
+        hidden_rules = [name for name, how in found.items() if how == HIDDEN and is_rule_file(name)]
+        for name in hidden_rules:
+            if touched_at(self.root / name) > self.snapshot.at:
+                differ[name] = HIDDEN
         same = [name for name, how in found.items() if how == _SAME]
         for name, there in self.existing_files(same).items():
             if _unusual_mode(there) != self.snapshot.modes.get(name):
@@ -154,10 +152,6 @@ class Shadow(Git):
             place = [path, *in_the_way][-1]
             if os.path.lexists(place):
                 shutil.move(place, aside(os.path.relpath(place, self.root)))
-            if name not in back:
-                with contextlib.suppress(OSError):  # not empty
-                    for folder in above:
-                        folder.rmdir()
         if back:
             self.run("checkout-index", "--force", "-z", "--stdin", stdin=nul_terminated(back))
         for name in self.snapshot.modes.keys() & back:
@@ -206,13 +200,13 @@ def _unusual_mode(there: os.stat_result) -> int | None:
     return mode if stat.S_ISREG(there.st_mode) and mode not in _USUAL else None
 
 
-def load_tree_notes(state: State) -> tuple[TreeBefore | None, TreeAfterDeath | None]:
+def load_tree_notes(state: State, death: UnjudgedIteration) -> tuple[TreeBefore | None, TreeAfterDeath | None]:
     """Loads both notes of the iteration in which ralph died.
 
     The first is None if it was unguarded, or the note incomplete; the second if the supervisor was killed as well.
     """
-    death, before, end = state.unjudged_iteration(), state.load_note(TreeBefore), state.load_note(TreeAfterDeath)
-    if not death or not before or death.transcript.name != before.record:
+    before, end = state.load_note(TreeBefore), state.load_note(TreeAfterDeath)
+    if not before or death.transcript.name != before.record:
         return None, None
     return before, end if end and end.record == before.record else None
 
@@ -224,35 +218,31 @@ def resume_shadow(before: TreeBefore, end: TreeAfterDeath | None = None) -> Shad
     return shadow if shadow.checksum_now() == shadow.snapshot.checksum != "" else None
 
 
-def record_tree_after_death(state: State) -> None:
+def record_tree_after_death(state: State, death: UnjudgedIteration) -> None:
     """Writes the note, with one rename, once the last process of a dead run has ended; puts back a plan that is gone.
 
     Only once: a run that dies while it recovers from an earlier death has changed nothing to judge. A full disk, or
     copies that an agent removed, leave it out; then the next run says that nobody knows.
     """
-    before, end = load_tree_notes(state)
+    before, end = load_tree_notes(state, death)
     with contextlib.suppress(OSError, RalphError):
-        if before and not end and (shadow := resume_shadow(before)):
-            changes = shadow.changes()
-            gone = [name for name in changes.keys() & before.protected if not os.path.lexists(shadow.root / name)]
-            shadow.put_back(gone, changes, state.free_kept_path)
-            state.save_note(record_tree_now(before, shadow, state))
-
-
-def record_tree_now(before: TreeBefore, shadow: Shadow, state: State) -> TreeAfterDeath:
-    """Returns the current state, as the note of the end of an iteration."""
-    death = state.unjudged_iteration()
-    changes = shadow.changes()
-    shutil.copyfile(shadow.folder / "index", shadow.folder / _AT_END)
-    later = Shadow(shadow.root, before.own, before.protected, _AT_END)
-    later.snapshot = shadow.snapshot
-    later.update_snapshot(changes)
-    repository = Repository(before.repository_paths) if before.repository_paths else None
-    return TreeAfterDeath(
-        record=before.record,
-        changes=changes,
-        head=repository.read_head() if repository else (),
-        staged=repository.staged_checksum() if repository else 0,
-        progress=text_of(death.progress_path) if death else "",
-        snapshot=later.snapshot,
-    )
+        if not before or end or not (shadow := resume_shadow(before)):
+            return
+        changes = shadow.changes()
+        gone = [name for name in changes.keys() & before.protected if not os.path.lexists(shadow.root / name)]
+        shadow.put_back(gone, changes, state.free_kept_path)
+        changes = shadow.changes()
+        shutil.copyfile(shadow.folder / "index", shadow.folder / _AT_END)
+        later = Shadow(shadow.root, before.own, before.protected, _AT_END)
+        later.snapshot = shadow.snapshot
+        later.update_snapshot(changes)
+        repository = Repository(before.repository_paths) if before.repository_paths else None
+        note = TreeAfterDeath(
+            record=before.record,
+            changes=changes,
+            head=repository.read_head() if repository else (),
+            staged=repository.staged_checksum() if repository else 0,
+            progress=text_of(death.progress_path),
+            snapshot=later.snapshot,
+        )
+        state.save_note(note)
