@@ -2,7 +2,6 @@
 
 import os
 import re
-import stat
 
 import pytest
 from ralph_driver import Project, everything_in
@@ -27,8 +26,7 @@ def state(project: Project) -> dict[str, object]:
         found = {one: project.git(*one.split()) for one in (*asked, "rev-parse HEAD", "symbolic-ref HEAD")}
     below = everything_in(project.root, project.root.with_name("elsewhere"))
     ralphs = (str(project.progress), str(project.root / "new.log"))  # and what is ignored is left alone
-    files = [name for name, (mode, *_) in below.items() if not stat.S_ISDIR(mode)]  # empty folders may stay
-    return found | {name: below[name][::2] for name in files if "/.git/" not in name and name not in ralphs}
+    return found | {name: below[name][::2] for name in below if "/.git/" not in f"{name}/" and name not in ralphs}
 
 
 def undone(project: Project, agent: Agent, *options: str, tried: list[list[Act]]) -> str:

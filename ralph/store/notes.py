@@ -25,6 +25,8 @@ class Snapshot(NamedTuple):
     """What existed and is not in the index: repositories, and files that cannot be read."""
     modes: Mapping[str, int] = {}
     """The modes of the files, by name, whose mode says more than whether they are executable."""
+    hidden_rules: Sequence[str] = ()
+    """Each `.gitignore` that hides itself."""
 
 
 @dataclass

@@ -68,6 +68,8 @@ class Shadow(Git):
         tracked = [] if self.snapshot.checksum else self._recreate(repository)
         self.snapshot = self.snapshot._replace(at=time.time() - TICK_S, left_alone=[])
         found = self._compare()
+        rules = [name for name, how in found.items() if how == HIDDEN and is_rule_file(name)]
+        self.snapshot = self.snapshot._replace(hidden_rules=rules)
         changed = {name for name, how in found.items() if how not in (_SAME, HIDDEN)}
         if self.is_protected_touched():
             self._protected_when_begun = self._protected_files()
@@ -131,10 +133,8 @@ class Shadow(Git):
             new = [name for name, how in differ.items() if how == NEW]
             for name in [name for name in new if 0.0 < touched_at(self.root / name) < self.snapshot.at]:
                 del differ[name]
-        hidden_rules = [name for name, how in found.items() if how == HIDDEN and is_rule_file(name)]
-        for name in hidden_rules:
-            if touched_at(self.root / name) > self.snapshot.at:
-                differ[name] = HIDDEN
+        hidden_rules = {name for name, how in found.items() if how == HIDDEN and is_rule_file(name)}
+        differ |= dict.fromkeys(hidden_rules.difference(self.snapshot.hidden_rules), HIDDEN)
         same = [name for name, how in found.items() if how == _SAME]
         for name, there in self.existing_files(same).items():
             if _unusual_mode(there) != self.snapshot.modes.get(name):
@@ -152,6 +152,10 @@ class Shadow(Git):
             place = [path, *in_the_way][-1]
             if os.path.lexists(place):
                 shutil.move(place, aside(os.path.relpath(place, self.root)))
+            if name not in back:
+                with contextlib.suppress(OSError):  # not empty
+                    for folder in above:
+                        folder.rmdir()
         if back:
             self.run("checkout-index", "--force", "-z", "--stdin", stdin=nul_terminated(back))
         for name in self.snapshot.modes.keys() & back:
