@@ -184,7 +184,7 @@ class Tools:
         return [one.why for one in ended if one and one.failed]
 
     def _edit(self, change: Callable[..., bytes], *more: object, **named: str) -> None:
-        new = progress.new_progress_text(self._plan.name, str(self._plan.path), timestamp())
+        new = progress.new_progress_text(self._plan.name, str(self._plan.path))
         self._file.edit(lambda text: change(edits.with_ids(text or new), *more, **named))
 
     def _edit_task(self, task_id: str, change: Callable[..., bytes], *more: object, **named: str) -> Answer:

@@ -34,7 +34,7 @@ def start_run(asked: options.Invocation) -> int:
     now = file.read() if file.exists() else None
     check_progress_owner(start, now)
     if now and not held_lock.noted_holder().run and (early := why_nothing_to_do(start, file.text)):
-        raise RalphError.of([early, *start.imported_tasks_missing_from(file.text)])
+        raise RalphError.of([early, *(start.imported.missing_from(file.text) if start.imported else ())])
     from ralph.commands.session import run_session  # noqa: PLC0415 - 60 ms, if there is work
 
     return run_session(start, file, held_lock)

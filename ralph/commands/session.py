@@ -39,7 +39,7 @@ from ralph.screen.view import View
 from ralph.settings import sources
 from ralph.store import journal
 from ralph.store.notes import BlockReason, StartResult
-from ralph.words import plural, timestamp
+from ralph.words import plural
 
 
 def make_controller(run: Run) -> Controller:
@@ -159,7 +159,7 @@ def _prepare_session(run: Run, held_lock: Lock) -> None:
     check_can_begin(run)
     if not file.exists() and not file.text:
         where = os.path.relpath(start.plan)
-        file.edit(lambda text: text or progress.new_progress_text(start.name, where, timestamp()))
+        file.edit(lambda text: text or progress.new_progress_text(start.name, where))
         state.remove_note(StartResult)
         state.remove_note(BlockReason)
     noted = state.load_note(StartResult)
@@ -169,8 +169,8 @@ def _prepare_session(run: Run, held_lock: Lock) -> None:
         found = start.imported
         run.console.complain(f"{plural(len(found.tasks), 'task')} taken from {found.place} into the Task List")
         file.edit(start.with_imported_tasks)
-    for text in start.imported_tasks_missing_from(file.text):
-        run.console.complain(text.message)
+    for error in start.imported.missing_from(file.text) if start.imported else ():
+        run.console.complain(error.message)
     if start.is_strict_build:
         start.read_valid_tasks(file.text)  # ends the run here if the list is wrong
     run.changes.begin()

@@ -36,8 +36,8 @@ _AS_TEXT = "around what is not Jinja, write {% raw %} and {% endraw %}"
 """A hint for commands in templates, which may well contain `{{` or `{#`."""
 
 
-def template_folders(prompts: Path | None) -> tuple[Path, ...]:
-    """The folders to search for templates; the first match wins."""
+def _template_folders(prompts: Path | None) -> tuple[Path, ...]:
+    """The folders to search for templates, beginning with the user's own `prompts`; the first match wins."""
     places = (prompts, Path(".ralph"), Path.home() / ".ralph", files.data_folder("prompts"))
     return tuple(place for place in places if place)
 
@@ -45,25 +45,26 @@ def template_folders(prompts: Path | None) -> tuple[Path, ...]:
 def user_templates(prompts: Path | None) -> dict[str, str]:
     """The text of each template that is not ralph's own, by file name."""
     found = dict[str, str]()
-    for place in template_folders(prompts)[:-1]:
+    for place in _template_folders(prompts)[:-1]:
         for path in place.glob("*.md"):
             found.setdefault(path.name, files.read_or_empty(path).decode(errors="surrogateescape"))
     return found
 
 
-def available_modes(places: Sequence[Path]) -> list[str]:
+def available_modes(prompts: Path | None) -> list[str]:
     """Every mode that has a template somewhere."""
-    return sorted({path.stem.removeprefix("PROMPT_") for place in places for path in place.glob("PROMPT_*.md")})
+    found = (path for place in _template_folders(prompts) for path in place.glob("PROMPT_*.md"))
+    return sorted({path.stem.removeprefix("PROMPT_") for path in found})
 
 
-def find_template(mode: str, places: Sequence[Path]) -> tuple[Path, str]:
+def find_template(mode: str, prompts: Path | None) -> tuple[Path, str]:
     """The path and text of a mode's template. Raises RalphError, with the modes that there are."""
-    for place in places if re.fullmatch(r"[\w-]+", mode) else ():
+    for place in _template_folders(prompts) if re.fullmatch(r"[\w-]+", mode) else ():
         path = place / f"PROMPT_{mode}.md"
         with files.os_errors_as_ralph_errors(path, "read"):
             if path.is_file():
                 return path, path.read_text(encoding="utf-8-sig", errors="surrogateescape")
-    there = f"there are {', '.join(available_modes(places))} (a mode is a PROMPT_<mode>.md)"
+    there = f"there are {', '.join(available_modes(prompts))} (a mode is a PROMPT_<mode>.md)"
     raise RalphError(f'"{mode}" is not a mode', fix=there)
 
 
@@ -73,7 +74,7 @@ class Prompt:
     `values` are the variables that stay the same.
     """
 
-    def __init__(self, path: Path, text: str, places: Sequence[Path], values: dict[str, Value]) -> None:
+    def __init__(self, path: Path, text: str, prompts: Path | None, values: dict[str, Value]) -> None:
         from jinja2 import (  # noqa: PLC0415 - 33 ms that a run with nothing to do should not pay
             FileSystemLoader,
             TemplateSyntaxError,
@@ -87,7 +88,7 @@ class Prompt:
             keep_trailing_newline=True,
             trim_blocks=True,
             lstrip_blocks=True,
-            loader=FileSystemLoader([str(place) for place in places]),
+            loader=FileSystemLoader(_template_folders(prompts)),
         )
         try:
             tree = environment.parse(_OF_RALPH_SH.sub(r"{{ \1 }}", text))

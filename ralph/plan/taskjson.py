@@ -164,14 +164,15 @@ class ImportedTasks:
         self._wrong.append(f"{where}.{name}: must be {form}")
         return []
 
-    def missing_from(self, text: bytes) -> str:
+    def missing_from(self, text: bytes) -> list[RalphError]:
         """Says which open tasks the progress file `text` lacks, and how to add them; empty if it lacks none."""
         known = {task.id for task in tasks.read_tasks(text)}
         missing = [one.id for one in self.tasks if not one.done and one.id not in known]
         if not missing:
-            return ""
+            return []
         what = f"{plural(len(missing), 'task')} of {self.place} not in the Task List, and so not built"
-        return f"{what}: {join_names(missing)}; describe there what to build, such as `- [ ] {missing[0]}: …`"
+        fix = f"describe there what to build, such as `- [ ] {missing[0]}: …`"
+        return [RalphError(f"{what}: {join_names(missing)}", fix=fix)]
 
 
 def import_tasks(path: Path, data: bytes) -> ImportedTasks | None:

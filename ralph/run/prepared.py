@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ralph.errors import RalphError
 from ralph.plan import progress
 from ralph.plan.progress import Progress, Task
-from ralph.plan.prompt import Prompt, Value, available_modes, template_folders
+from ralph.plan.prompt import Prompt, Value, available_modes
 from ralph.settings import sources
 from ralph.settings.options import Invocation
 from ralph.settings.table import DENY_LISTS, GivenSetting, Settings, agent_variable_name
@@ -78,7 +78,7 @@ class PreparedStart:
 
     def with_own_agents(self) -> list["PreparedStart"]:
         """Returns a copy for each mode that has an agent of its own."""
-        modes = available_modes(template_folders(self.settings.prompts))
+        modes = available_modes(self.settings.prompts)
         named = {one.variable for one in self.given}
         return [self.in_mode(mode) for mode in modes if agent_variable_name(mode) in named]
 
@@ -101,11 +101,6 @@ class PreparedStart:
         if not self.imported or progress.parse(text).tasks:
             return text
         return progress.with_tasks_added(text, self.imported.lines)
-
-    def imported_tasks_missing_from(self, text: bytes) -> list[RalphError]:
-        """Returns what a plan in JSON has that this text of a progress file lacks."""
-        message = self.imported and self.imported.missing_from(text)
-        return [RalphError(message)] if message else []
 
     def read_valid_tasks(self, text: bytes) -> Sequence[Task]:
         """Returns the tidied tasks of this progress file. Raises RalphError with all that is wrong with them."""
@@ -144,4 +139,4 @@ class PreparedStart:
             "BROWSER": bool(settings.wrap or shutil.which("agent-browser")),
             "HISTORY_FILE": str(settings.history.absolute()) if settings.history else "",
         }
-        return Prompt(settings.template, settings.template_text, template_folders(settings.prompts), values)
+        return Prompt(settings.template, settings.template_text, settings.prompts, values)

@@ -38,7 +38,7 @@ class Invocation(NamedTuple):
 
 
 def _mode_names() -> list[str]:
-    return [*prompt.available_modes(prompt.template_folders(None)), "all"]
+    return [*prompt.available_modes(None), "all"]
 
 
 def _complete_word(context: click.Context, argument: click.Parameter, typed: str) -> list[Any]:

@@ -94,12 +94,11 @@ def settings_of_mode(given: Sequence[GivenSetting], mode: str) -> Settings:
         for_all = [one for one in given if one.variable not in OF_AGENTS]
         given = for_all + own_agents
     known = resolve_only(given, "RALPH_PROMPTS", "RALPH_STRICT")
-    places = prompt.template_folders(known.prompts)
-    template, text = prompt.find_template("task" if known.strict and mode == "build" else mode, places)
+    template, text = prompt.find_template("task" if known.strict and mode == "build" else mode, known.prompts)
     comment = prompt.LEADING_COMMENT.match(text)
     directives = re.sub(r"(?m)^[ \t]+", "", comment[1]) if comment else ""
     given = [*given, *read_plan_settings(directives.encode(), str(template), Source.TEMPLATE)]
-    names = [agent_variable_name(each) for each in prompt.available_modes(places)]
+    names = [agent_variable_name(each) for each in prompt.available_modes(known.prompts)]
     if {one.variable for one in given} - {*BY_VARIABLE, *names}:
         from ralph.notify import channels  # noqa: PLC0415 - 20 ms that a run of a finished plan should not pay
 

@@ -77,7 +77,7 @@ class TreeBefore(Note):
     root: str = ""
     own: Sequence[str] = ()
     protected: Collection[str] = ()
-    snapshot: Snapshot = field(default_factory=Snapshot)
+    snapshot: Snapshot = Snapshot()  # noqa: RUF009 - immutable
     is_settled: bool = False
     """Whether the agent has ended, and what it did was put right."""
 

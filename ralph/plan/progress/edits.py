@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import AnyStr
 
 from ralph.plan.progress.reading import BOM, BY_RALPH, parse
-from ralph.words import shorten
+from ralph.words import shorten, timestamp
 
 _NOISE = re.compile(
     r"^[^\n]*\r(?=[^\r\n])"  # what was overprinted: progress bars return to the start of their line
@@ -29,9 +29,9 @@ _REFUSAL = re.compile(
 )
 
 
-def new_progress_text(name: str, plan: str, started: str) -> bytes:
+def new_progress_text(name: str, plan: str) -> bytes:
     """The text of a new progress file."""
-    head = f"# Progress: {' '.join(name.split())}\n\nPlan: {' '.join(plan.splitlines())}\nStarted: {started}\n"
+    head = f"# Progress: {' '.join(name.split())}\n\nPlan: {' '.join(plan.splitlines())}\nStarted: {timestamp()}\n"
     return encode_text(head + "\n## Status\n\nIN_PROGRESS\n\n## Task List\n\n## Notes\n")
 
 
