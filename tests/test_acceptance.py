@@ -60,11 +60,11 @@ def test_a_line_is_read_as_people_write_it() -> None:
 
 def test_a_command_ends_as_it_should() -> None:
     assert checked("Run `exit 3` - exits with code 3") == CheckResult(0, "Run `exit 3` exited with 3")
-    what = "Run `echo so; exit 1` exited with 1, and should have exited with 0"
+    what = "Run `echo so; exit 1` exited with 1 (wanted: 0)"
     assert checked("Run `echo so; exit 1` - exits with code 0") == CheckResult(1, what, "so\n")
     endless, late = parse_check("Run `a` - exits with code 0"), CheckResult(None, "had not ended after 2s")
     came = evaluate_check(endless, base_url="", run=lambda _: late)
-    assert came == CheckResult(1, "Run `a` had not ended after 2s, and should have exited with 0")
+    assert came == CheckResult(1, "Run `a` had not ended after 2s (wanted: 0)")
     assert evaluate_check(endless, base_url="", run=lambda _: None) is None, "a signal is no answer"
 
 
@@ -84,7 +84,7 @@ def test_a_file_of_the_project_exists_or_not_and_contains_a_text_or_not_wherever
         "`src/a b.py` contains `SECRET = 'ü'`",
         "`in` contains `SECRET`",
     ):
-        assert checked(f"File {text}") == CheckResult(0, f"File {text}")
+        assert checked(f"File {text}").code == 0, text
     for text, what in {
         "`src/c.py` exists": "does not exist",
         "`pipe` contains `x`": "does not contain `x`",
@@ -102,7 +102,7 @@ def test_a_server_is_asked_without_content_below_the_base_url_and_a_redirect_is_
     with Server(Answer(status=201), Answer(status=500, body="no table"), Answer(status=302)) as server:
         base = server.url("/v1/")
         assert checked("post /api/x?y=z returns 201", base) == CheckResult(0, "POST /api/x?y=z returned 201")
-        wrong = CheckResult(1, "GET /x returned 500, and should have returned 200", "no table")
+        wrong = CheckResult(1, "GET /x returned 500 (wanted: 200)", "no table")
         assert checked("GET /x returns 200", base) == wrong
         assert checked("GET /here returns 302", base).code == 0
     request = server.received[0]

@@ -147,34 +147,33 @@ def evaluate_check(
             return None
         code, output = ended.code, ended.output
         what = f"Run `{one_line(fields['command'], _SHOWN)}` {ended.what}"
-        cannot_run, should = code in (126, 127), "exited with"  # the shell found no such program
+        cannot_run = code in (126, 127)  # the shell found no such program
     else:
         method, url = fields["method"].upper(), base_url.rstrip("/") + fields["url"]
         code, output = send_request(method, url, timeout_s=_ANSWER_S)  # with no secret of ours
         came = f"returned {code}" if code else f"got no answer from {hide_addresses(base_url)}"
         what = f"{method} {one_line(fields['url'], _SHOWN)} {came}"
-        cannot_run, should = not code, "returned"
+        cannot_run = not code
     wanted = int(fields["wanted"])
     if code == wanted:
         return CheckResult(0, what)
-    what = f"cannot run: {what}" if cannot_run else f"{what}, and should have {should} {wanted}"
+    what = f"cannot run: {what}" if cannot_run else f"{what} (wanted: {wanted})"
     return CheckResult(1, what, output, cannot_run=cannot_run)
 
 
 def _check_file(path: str, holds: str, lacks: CommitLacks) -> CheckResult:
     """Checks a file of the project, wherever links lead; a folder exists as well."""
-    what, contains = f"File `{one_line(path, _SHOWN)}`", f"`{one_line(holds, _SHOWN)}`"
-    wanted, target = encode_text(holds), Path(os.path.realpath(path))
+    what, wanted, target = f"File `{one_line(path, _SHOWN)}`", encode_text(holds), Path(os.path.realpath(path))
     if not target.is_relative_to(Path.cwd()):
         odd = "leads out of the project; write it from the project's top folder on"
         return CheckResult(1, f"cannot run: {what} {odd}", cannot_run=True)
     if not os.path.exists(target):  # noqa: PTH110 - Path raises what this takes for a No
         odd = "does not exist"
     elif wanted not in files.read_or_empty(target):
-        odd = f"does not contain {contains}"
+        odd = f"does not contain `{one_line(holds, _SHOWN)}`"
     else:
         odd = lacks(target, wanted)
-    return CheckResult(1 if odd else 0, f"{what} {odd or (f'contains {contains}' if holds else 'exists')}")
+    return CheckResult(1 if odd else 0, f"{what} {odd}")
 
 
 def new_session_token() -> str:
