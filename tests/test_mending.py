@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from test_tasks import LIST as BEFORE
 
 from ralph.plan import progress, tasks
-from ralph.plan.tasks.mending import MendedList, restore_own_sections
+from ralph.plan.tasks.edits import MendedList, restore_own_sections
 
 NOTE = b"\nA new note \t\nof mine, caf\xe9.\n"
 

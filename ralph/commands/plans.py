@@ -13,9 +13,9 @@ from ralph.plan.progress import Progress
 from ralph.process import lock
 from ralph.run.stop_rules import Reason, Tally, stop_reason
 from ralph.settings import sources, table
-from ralph.store import journal, notes
+from ralph.store import journal
 from ralph.store.journal import Record
-from ralph.store.state import State
+from ralph.store.state import State, UnjudgedIteration
 from ralph.words import format_moment, one_line
 
 _SUFFIX = "_PROGRESS.md"
@@ -154,7 +154,7 @@ def inspect_plan(plan: Plan) -> PlanDetails:
 
 
 def _state_between_runs(
-    plan: Plan, now: Progress, last: Record | None, begun: notes.UnjudgedIteration | None
+    plan: Plan, now: Progress, last: Record | None, begun: UnjudgedIteration | None
 ) -> tuple[str, str, str]:
     """Returns the state, why it is so, and what the user can do to continue."""
     if not now.size:

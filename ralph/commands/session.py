@@ -38,7 +38,7 @@ from ralph.screen.text import is_attended
 from ralph.screen.view import View
 from ralph.settings import sources
 from ralph.store import journal
-from ralph.store.notes import BlockReason, StartResult
+from ralph.store.state import BlockReason, StartResult
 from ralph.words import plural
 
 

@@ -21,7 +21,7 @@ from ralph.run import acceptance, notices
 from ralph.run.prepared import PreparedStart
 from ralph.settings import options, sources
 from ralph.store import journal
-from ralph.store.notes import AnnouncedConversation
+from ralph.store.state import AnnouncedConversation
 from ralph.strict.roles import roles_of
 from ralph.words import without_control_codes
 

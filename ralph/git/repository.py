@@ -20,7 +20,7 @@ from ralph.errors import RalphError
 from ralph.git.changes import IN_NO_OTHER, commits_between, error_text, names_in, nul_terminated, run_git
 from ralph.process.lock import working_tree
 from ralph.process.programs import Finished, call_program
-from ralph.store.notes import Place
+from ralph.store.state import Place
 from ralph.words import join_names
 
 _TIMEOUT_S = 600.0

@@ -15,8 +15,7 @@ from pathlib import Path
 from ralph.files import read_or_empty
 from ralph.git.changes import git_folder, names_in, run_git
 from ralph.process.lock import working_tree
-from ralph.store.notes import GitConfigFiles
-from ralph.store.state import State
+from ralph.store.state import GitConfigFiles, State
 from ralph.words import join_names
 
 _FILES = ("config", "config.worktree")

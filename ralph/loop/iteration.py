@@ -22,7 +22,7 @@ from ralph.run.evidence import refuse_done
 from ralph.run.judge import AroundTurn, Controller, Iteration, add_to_tally, pause_after_failure_s, quote_tasks
 from ralph.run.stop_rules import Reason, Stop, needs_final_check, remaining_usd
 from ralph.store import journal
-from ralph.store.notes import UnjudgedIteration
+from ralph.store.state import UnjudgedIteration
 from ralph.words import format_duration, format_moment, join_names, one_line, shorten
 
 _REREAD_S = 2.0

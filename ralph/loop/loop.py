@@ -11,7 +11,7 @@ from ralph.run.context import Run
 from ralph.run.evidence import check_done_and_count, run_first_verify
 from ralph.run.judge import judge_iteration
 from ralph.run.stop_rules import Reason, Stop, needs_final_check
-from ralph.store.notes import AnnouncedConversation, BlockReason
+from ralph.store.state import AnnouncedConversation, BlockReason
 
 
 def loop(run: Run) -> Stop:

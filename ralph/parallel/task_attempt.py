@@ -8,7 +8,6 @@ from ralph.parallel.attempt import AttemptResult
 from ralph.plan import progress, tasks
 from ralph.plan.progress import Progress, encode_text
 from ralph.plan.tasks import Task, edits
-from ralph.plan.tasks.mending import restore_own_sections
 from ralph.run.context import CurrentIteration
 
 
@@ -70,7 +69,7 @@ class TaskAttempt:
             elif theirs != before:
                 new = progress.with_section_lines(new, title, theirs.strip(b"\n").split(b"\n"))
         task = tasks.find_task(self._left.tasks, self.task.id)
-        return edits.with_evidence(restore_own_sections(text, new).text, self.task.id, task.notes if task else ())
+        return edits.with_evidence(edits.restore_own_sections(text, new).text, self.task.id, task.notes if task else ())
 
 
 def merge_lines(base: bytes, ours: bytes, theirs: bytes) -> bytes:

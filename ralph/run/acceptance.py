@@ -18,7 +18,6 @@ from ralph.plan.tasks import Task, edits
 from ralph.run.judge import CommitLacks
 from ralph.run.stop_rules import Reason, Stop
 from ralph.settings.table import Settings
-from ralph.store.notes import UncommittedFiles
 from ralph.store.state import State
 from ralph.words import join_names, one_line
 
@@ -207,11 +206,6 @@ def nothing_to_begin(listed: Sequence[Task], alone: str | None = None) -> Stop:
     return Stop(Reason.STUCK, tasks.why_stuck(listed, alone) or all_ticked)
 
 
-def touched_files(state: State, task_id: str) -> Sequence[str]:
-    """Returns the files that attempts at this task changed and that are in no commit."""
-    return (state.load_note(UncommittedFiles) or UncommittedFiles()).names.get(task_id, ())
-
-
 def prompt_values(task: Task, session: str, state: State) -> dict[str, Value]:
     """Returns the variables with which a prompt describes this task."""
     asked = checks_of_tasks(task.chain)
@@ -224,7 +218,7 @@ def prompt_values(task: Task, session: str, state: State) -> dict[str, Value]:
         "HELD": task.note_values("held"),
         "CLAIMED": "".join(task.note_values("claimed")),
         "FAILURES": [*task.note_values("failed"), *own][-3:],  # the newest
-        "TOUCHED": join_names(touched_files(state, task.id), 20),
+        "TOUCHED": join_names(state.uncommitted_files(task.id), 20),
         "TRY": task.tries + 1,
         "SESSION": session,
     }

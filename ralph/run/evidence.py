@@ -14,7 +14,7 @@ from ralph.plan.tasks import Task, read_tasks
 from ralph.run.acceptance import Check, CheckResult, evaluate_check, parse_check
 from ralph.run.context import Run
 from ralph.run.judge import why_not_done
-from ralph.store.notes import StartResult
+from ralph.store.state import StartResult
 from ralph.words import REASON_LENGTH, format_duration, join_names, one_line, timestamp
 
 

@@ -14,8 +14,7 @@ from ralph.run.judge import Iteration
 from ralph.run.stop_rules import Reason, Stop
 from ralph.screen.text import clip, display_width
 from ralph.store import journal
-from ralph.store.notes import PreviousModeResults
-from ralph.store.state import State
+from ralph.store.state import PreviousModeResults, State
 from ralph.words import (
     REASON_LENGTH,
     format_duration,

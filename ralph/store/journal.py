@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ralph import files
-from ralph.store.notes import UnjudgedIteration
+from ralph.store.state import UnjudgedIteration
 from ralph.words import shorten
 
 _MESSAGE = 5_000

@@ -10,7 +10,6 @@ from ralph.errors import RalphError
 from ralph.loop.iteration import PlainController
 from ralph.plan import progress, tasks
 from ralph.plan.tasks import Note, Task, edits
-from ralph.plan.tasks.mending import restore_own_sections
 from ralph.run import acceptance, evidence
 from ralph.run.acceptance import Check
 from ralph.run.context import Run
@@ -139,7 +138,7 @@ class StrictController(PlainController):
         if found.is_pass:
             return replace(iteration, moved=True, passed=True)
         if found.unproved and not self._task_now.note_values("claimed"):  # no failure: another agent has to confirm it
-            changed = join_names(acceptance.touched_files(run.state, task.id), 10) or "nothing"
+            changed = join_names(run.state.uncommitted_files(task.id), 10) or "nothing"
             first = without_signals(iteration.turn.final_words).partition("\n")[0]
             self._mark_task(" ", "claimed", f"{timestamp()} changed {changed}; said: {first}")
             run.screen.say(f"ralph: {task.id}: {found.unproved}; another agent looks at it")
@@ -207,7 +206,7 @@ class StrictController(PlainController):
         texts = {check.text for check in checks if check.fields}
         unknown = texts.intersection(now.note_values("cannot run"))
         was_red = texts.difference(unknown, now.note_values("held"))
-        changed = acceptance.touched_files(self._run.state, now.id) or iteration.before.size != iteration.after.size
+        changed = self._run.state.uncommitted_files(now.id) or iteration.before.size != iteration.after.size
         if was_red or (changed and (unknown or not texts)) or (texts and not self._demands_proof):
             return Finding()
         if not texts:
@@ -227,7 +226,7 @@ class StrictController(PlainController):
         failed = self._guard.commit_task(task.id, message)
         self._guard.undo_changes_by_checks()
         if failed:
-            self._edit_list(lambda text: restore_own_sections(before, text).text)
+            self._edit_list(lambda text: edits.restore_own_sections(before, text).text)
         else:
             save_reviewed_files(self._run, task.id)  # forgets them
         return failed

@@ -15,14 +15,13 @@ from ralph.agent.turn import Commits
 from ralph.errors import RalphError
 from ralph.git.repository import Repository, jj_commit, text_of
 from ralph.git.settings import snapshot_git_folders
-from ralph.plan.tasks.mending import restore_own_sections
+from ralph.plan.tasks.edits import restore_own_sections
 from ralph.process import signals
 from ralph.process.supervisor import Command
-from ralph.run.acceptance import touched_files
 from ralph.run.context import Run
 from ralph.run.judge import TurnFindings
 from ralph.settings import sources
-from ralph.store.notes import TreeAfterDeath, TreeBefore, UncommittedFiles
+from ralph.store.state import TreeAfterDeath, TreeBefore, UncommittedFiles
 from ralph.strict.shadow import HIDDEN, NEW, Shadow, is_rule_file, resume_shadow
 from ralph.words import join_names, plural
 
@@ -152,7 +151,7 @@ class Guard:
         A file that the user had changed before, and the agent changed too, is committed as a whole.
         """
         # another plan's progress file belongs to no task
-        changed = {name for name in touched_files(self._state, task) if not name.endswith("_PROGRESS.md")}
+        changed = {name for name in self._state.uncommitted_files(task) if not name.endswith("_PROGRESS.md")}
         own, failed = [*self._shadow.own], ""
         if self._run.start.asked.in_place:
             own.append(os.path.relpath(self._plan, self._root))
@@ -181,7 +180,9 @@ class Guard:
         repository, name = self._repository, os.path.relpath(path, self._root)
         if not repository or not self._run.settings.auto_commit or self._has_jj or name == ".":
             return ""
-        if any(one == name or one.startswith(f"{name}/") for one in touched_files(self._state, self._run.current.task)):
+        if any(
+            one == name or one.startswith(f"{name}/") for one in self._state.uncommitted_files(self._run.current.task)
+        ):
             return ""
         asked = ("cat-file", "--filters") if holds else ("rev-parse", "--verify", "--quiet")
         found = repository.output_of(*asked, f"HEAD:{name}")
@@ -269,7 +270,7 @@ class Guard:
         findings.outside = tuple(undone[_NOT_ALLOWED])
         if before.is_strict:
             findings.changed = tuple(sorted(changed))
-            self._changed_earlier = touched_files(self._state, before.task)
+            self._changed_earlier = self._state.uncommitted_files(before.task)
             self._note_uncommitted(before.task, changed.union(self._changed_earlier))
         else:
             self._remake_commits(changed, end, is_forbidden=bool(findings.outside))

@@ -9,7 +9,6 @@ from ralph.git.changes import remove_orphaned_locks
 from ralph.loop.modes import check_can_begin, undo_ticks
 from ralph.plan import progress, tasks
 from ralph.plan.tasks import edits
-from ralph.plan.tasks.mending import restore_own_sections
 from ralph.process.lock import Lock
 from ralph.process.programs import end_marked_processes
 from ralph.run.context import Run
@@ -17,7 +16,7 @@ from ralph.run.evidence import refuse_done
 from ralph.run.judge import why_not_done
 from ralph.screen.view import View
 from ralph.store import journal
-from ralph.store.notes import TreeAfterDeath, TreeBefore, UncommittedFiles, UnjudgedIteration
+from ralph.store.state import TreeAfterDeath, TreeBefore, UnjudgedIteration
 from ralph.strict.guard import Guard, put_progress_back
 from ralph.strict.shadow import load_tree_notes
 from ralph.words import timestamp
@@ -87,7 +86,7 @@ def put_list_back(run: Run, death: UnjudgedIteration, end: TreeAfterDeath | None
     own = death.vouched_progress_text if run.start.is_strict_build else b""
     if any(task.mark == "~" for task in tasks.read_tasks(own)):
         left = os.fsencode(end.progress) if end else run.file.text
-        if restore_own_sections(own, left).text != left:  # else its content is the user's
+        if edits.restore_own_sections(own, left).text != left:  # else its content is the user's
             put_progress_back(run, own)
     elif own:  # it worked on no task, or ralph had put it down
         undo_ticks(run, death.mode, own)
@@ -119,8 +118,8 @@ def put_files_back(run: Run, death: UnjudgedIteration, before: TreeBefore, end: 
 
 def commit_ticked_tasks(run: Run) -> None:
     """Commits tasks that were ticked and not committed, or unticks them."""
-    noted = run.state.load_note(UncommittedFiles) or UncommittedFiles()
-    for name in [task.id for task in tasks.read_tasks(run.file.text) if task.done and noted.names.get(task.id)]:
+    done = [task.id for task in tasks.read_tasks(run.file.text) if task.done]
+    for name in filter(run.state.uncommitted_files, done):
         guard = Guard(run)  # which knows of no HEAD to put back: the user decides where it is now
         if why := guard.commit_task(name, f"{name}: done before ralph was killed\n\nRalph-Task: {name}\n"):
             what = f"{name} was ticked when ralph was killed, and cannot be committed"

@@ -7,10 +7,9 @@ from typing import NamedTuple
 from ralph import files
 from ralph.errors import RalphError
 from ralph.plan.tasks import Task
-from ralph.run.acceptance import touched_files
 from ralph.run.context import Run
 from ralph.run.prepared import PreparedStart
-from ralph.store.notes import ReviewedFiles
+from ralph.store.state import ReviewedFiles
 from ralph.words import join_names, shorten
 
 _FIX = "fix"
@@ -57,7 +56,7 @@ def roles_of(start: PreparedStart) -> Roles:
 def save_reviewed_files(run: Run, task_id: str) -> None:
     """Saves the files that attempts at the task changed and no commit has, for the diff that its reviewer gets."""
     reviewed = run.state.load_note(ReviewedFiles) or ReviewedFiles()
-    reviewed.texts[task_id] = {name: _read_tree_file(run, name) for name in touched_files(run.state, task_id)}
+    reviewed.texts[task_id] = {name: _read_tree_file(run, name) for name in run.state.uncommitted_files(task_id)}
     run.state.save_note(reviewed)
 
 

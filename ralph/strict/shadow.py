@@ -24,8 +24,7 @@ from ralph import files
 from ralph.errors import RalphError
 from ralph.git.changes import TICK_S, nul_terminated, touched_at
 from ralph.git.repository import Git, Repository, shadow_folder, text_of
-from ralph.store.notes import Snapshot, TreeAfterDeath, TreeBefore, UnjudgedIteration
-from ralph.store.state import State
+from ralph.store.state import Snapshot, State, TreeAfterDeath, TreeBefore, UnjudgedIteration
 
 _SETTINGS = {
     "HEAD": b"ref: refs/heads/none\n",
