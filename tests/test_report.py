@@ -77,7 +77,7 @@ def test_the_newest_run_comes_first_and_its_bars_are_as_high_as_the_journal_says
     assert order == sorted(order)
     for said in (
         "Cost: ≥ $1000.60 <small>",  # sums are of all
-        "Iterations 706 to 6; `ralph log feature` has all of them.",
+        "At most the newest 300 iterations; `ralph log feature` has all of them.",
         '<li class="iteration again">2026-11-20 23:30 build #3',
         '<li class="iteration bad">2026-11-20 23:40 build #4',
         '$0.40 · done 2 · left 3">',
@@ -106,7 +106,7 @@ def test_it_says_how_many_attempts_the_tasks_took_and_of_a_plan_that_never_ran_w
     assert '<li class="done">[x] b: second <small></small>' in page
     assert '<li class="">[ ] c: third <small></small>' in page
     empty = made([])
-    assert "Nothing has run yet, so there is nothing to draw." in empty
+    assert "Nothing yet." in empty
     assert "Cost:" not in empty
 
 

@@ -45,16 +45,11 @@ def write_report(word: str | None, *, output: str | None, opens: bool, progress_
         raise RalphError(f"{path}: no program here shows it", 1, fix="open it in a browser")
 
 
-def _format_count(number: float) -> str:
-    """`1,536`."""
-    return f"{number:,}"
-
-
 _CHARTS = (
-    ("Tasks", _format_count, {"done": "done", "left": "left"}),
+    ("Tasks", str, {"done": "done", "left": "left"}),
     ("Cost", format_usd, {"cost": "cost_usd"}),
-    ("Tokens written", _format_count, {"output": "output"}),
-    ("Tokens read", _format_count, {"cache read": "cache_read", "cache write": "cache_write", "input": "input"}),
+    ("Tokens written", "{:,}".format, {"output": "output"}),
+    ("Tokens read", "{:,}".format, {"cache read": "cache_read", "cache write": "cache_write", "input": "input"}),
     ("Time", format_duration, {"agent": "duration_s", "verifying": "verified_s", "waiting": "waited_s"}),
 )
 """For each chart: its title, how a value is written, and the parts of a bar, from the bottom up, with the fields of the
@@ -73,7 +68,7 @@ def _charts(rows: list[Record]) -> Rows:
     for title, shown, kinds in _CHARTS:
         bars = []
         for row in rows:
-            figures = vars(row) | {"left": (row.total or 0) - (row.done or 0)}
+            figures = vars(row) | {"left": row.total - row.done}
             parts = [(kind, figures[name]) for kind, name in kinds.items() if figures[name]]
             numbers = " · ".join([row.summary, *(f"{kind} {shown(value)}" for kind, value in parts)])
             bars.append((_outcome(row), numbers, parts))
@@ -88,9 +83,9 @@ def _sums(seen: PlanDetails) -> Rows:
     yield "", f"Iterations: {sums.iterations}", ""
     yield "", f"Cost: {format_usd(sums.cost_usd, at_least=sums.cost_at_least) or 'not reported'}", ""
     read = sums.input + sums.cache_read + sums.cache_write
-    tokens = f"{_format_count(read)} read, {_format_count(sums.output)} written" if read else "not reported"
+    tokens = f"{read:,} read, {sums.output:,} written" if read else "not reported"
     yield "", f"Tokens: {tokens}", ""
-    yield "", f"Commits: {sums.commits}", f"+{_format_count(sums.added)} −{_format_count(sums.removed)}"  # noqa: RUF001 - a minus
+    yield "", f"Commits: {sums.commits}", f"+{sums.added:,} −{sums.removed:,}"  # noqa: RUF001 - a minus
     more = f"{format_duration(sums.verified_s)} of verifying, {format_duration(sums.waited_s)} of waiting"
     yield "", f"Agent's time: {format_duration(sums.duration_s)}", more
     tried, models = Counter[str](), defaultdict[str, list[tuple[Record, int]]](list)
@@ -129,16 +124,13 @@ def render_page(seen: PlanDetails) -> bytes:
     template = jinja2.Template(
         Path(__file__).with_suffix(".html").read_text("utf-8"),
         autoescape=True,
-        undefined=jinja2.StrictUndefined,
         finalize=lambda value: without_control_codes(str(value)),
     )
     name, rows = seen.plan.name, seen.iterations[-_MOST_ROWS:]
-    legend = "Nothing has run yet, so there is nothing to draw."
-    if rows:
-        legend = (
-            f"Iterations {rows[0].iteration} to {rows[-1].iteration}; `ralph log {name}` has all of them. "
-            "Point at a bar for its numbers; red below it: it went wrong, amber: it did not count."
-        )
+    legend = (
+        f"At most the newest {_MOST_ROWS} iterations; `ralph log {name}` has all of them. "
+        "Point at a bar for its numbers; red below it: it went wrong, amber: it did not count."
+    )
     about = f"The newest first. `ralph log {name} N` shows what the agent said and did in iteration N."
     text: str = template.render(
         name=name,
