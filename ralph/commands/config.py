@@ -45,8 +45,6 @@ def set_up_or_test_channels(what: str) -> int:
     """`setup` asks for the settings of a channel, `test` sends a notice through each; returns the exit code."""
     if what == "test":
         return _send_test_notices()
-    if not os.isatty(0):
-        raise RalphError("ralph notify setup asks questions and needs a terminal", fix="or write ~/.ralph.env yourself")
     channels, before = load_channels(), sources.channel_values()
     click.echo("ralph can send notices through these channels:\n")
     for channel in channels.values():
@@ -58,7 +56,7 @@ def set_up_or_test_channels(what: str) -> int:
     for name in channel.setting_names:
         there, secret = before.get(name, ""), name in channel.secret
         click.echo(f"\n  {name}: {'' if name in channel.needs else 'optional; '}{channel.help.get(name, '')}")
-        label = f"  value [{'***' if secret else there}]" if there else "  value"
+        label = f"  value [{'***' if secret and there else there}]"
         answer = click.prompt(label, default=there, show_default=False, hide_input=secret).strip()
         if answer != there:
             changed[name] = "" if answer == "-" else answer
@@ -75,8 +73,9 @@ def _send_test_notices() -> int:
     for channel in load_channels().values():
         missing = channel.missing(values)
         if not missing:
-            failures.append(deliver_notice(channel, notice, values))
-            click.echo(f"{channel.name}: " + (f"FAILED: {failures[-1]}" if failures[-1] else "sent"))
+            failure = deliver_notice(channel, notice, values)
+            failures.append(failure)
+            click.echo(f"{channel.name}: " + (f"FAILED: {failure}" if failure else "sent"))
         elif len(missing) < len(channel.needs):
             click.echo(f"{channel.name}: off, because {' and '.join(missing)} is not set")
     if not failures:

@@ -107,8 +107,6 @@ class _Doctor:
         if not any(limits):
             fix = "set --max-iterations, --max-time or --max-cost, here or as lines RALPH_MAX_TIME: 8h in the plan"
             yield "warning", "no limits set: a run stops only when done, on failure, or by Ctrl+C", fix
-        if not settings.verify:
-            yield "ok", "no verify command: done is what the agent and the task list say"
         # The program after assignments; anything else is for the shell to read.
         first = re.match(r"\s*(?:\w+=\S*\s+)*([\w./+-]+)(?=\s|$)", settings.verify or "")
         if first and not settings.wrap and call_program(["sh", "-c", f"command -v {first[1]}"], timeout_s=10).code:
@@ -177,8 +175,6 @@ class _Doctor:
             yield "bad" if self.settings.auto_commit else "warning", message, fix
         else:
             yield "ok", f"commits are by {who.stdout.decode(errors='replace').rpartition('>')[0]}>"
-        for left in changes.find_locks(tree):
-            yield "bad", f"{left} is there: a git works here, or one that was killed left it", f"remove it:\nrm {left}"
         if names := [entry[3:] for entry in changes.names_in(done.stdout)]:
             message = f"{plural(len(names), 'uncommitted file')}: {join_names(names, 3)}"
             yield "warning", message, "commit or stash first; the agent may change them, and commit them with its own"

@@ -115,7 +115,6 @@ class Tools:
         return {
             "total_tasks": len(listed),
             **{status: sum(task.status == status for task in listed) for status in tasks.STATUSES.values()},
-            "completion_percentage": round(sum(task.done for task in listed) / (len(listed) or 1), 4),
             "tasks": [_task_facts(task) for task in listed],
         }
 
