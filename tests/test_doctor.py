@@ -164,8 +164,7 @@ def test_it_says_a_line_for_each_subject_the_worst_last_and_writes_nothing(patie
     assert lines[notices + 1] == "                 → ralph notify setup"
     assert last == "A run would find what it needs."
     assert everything_in(*folders) == before
-    told = patient.ralph("doctor", "feature.md", "50", "--delay", "9s", "--verbose").stdout
-    assert "\nok   settings    RALPH_DELAY 9s (--delay)" in told
+    assert "\nok   settings    no verify command: " in patient.ralph("doctor", "feature.md", "50", "--verbose").stdout
     patient.has_tasks("one", status="RALPH_BLOCKED: ralph: 3 failures in a row")
     cron = patient.ralph("doctor", "feature.md")
     assert (cron.code, "\nBAD  plan        feature: blocked: ralph: 3 failures" in cron.stdout) == (1, True)

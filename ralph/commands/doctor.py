@@ -107,6 +107,8 @@ class _Doctor:
         if not any(limits):
             fix = "set --max-iterations, --max-time or --max-cost, here or as lines RALPH_MAX_TIME: 8h in the plan"
             yield "warning", "no limits set: a run stops only when done, on failure, or by Ctrl+C", fix
+        if not settings.verify:
+            yield "ok", "no verify command: done is what the agent and the task list say"
         # The program after assignments; anything else is for the shell to read.
         first = re.match(r"\s*(?:\w+=\S*\s+)*([\w./+-]+)(?=\s|$)", settings.verify or "")
         if first and not settings.wrap and call_program(["sh", "-c", f"command -v {first[1]}"], timeout_s=10).code:
