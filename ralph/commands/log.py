@@ -51,7 +51,7 @@ def _print_list(records: list[journal.Record]) -> None:
 
 
 def _print_iteration(seen: PlanDetails, number: str, what: str | None, view: View) -> None:
-    """Prints one iteration as the screen showed it, or its commits, raw output or prompt."""
+    """Prints one iteration as the screen showed it, and its lines in the list; or its commits, raw output or prompt."""
     plan = seen.plan
     row = next((row for row in reversed(seen.iterations) if number in ("last", str(row.iteration))), None)
     if not row:
@@ -73,12 +73,7 @@ def _print_iteration(seen: PlanDetails, number: str, what: str | None, view: Vie
         sys.stdout.buffer.write(path.read_bytes())
         return
     _TranscriptViewer(plan, row.mode, row.iteration, path, view).show_new_lines(is_last=True)
-    if row.refused:
-        _print_line(f"RALPH_DONE refused: {row.message}")
-    _print_line(row.summary)
-    for one in seen.records:
-        if one.event == "tamper" and (one.run, one.iteration) == (row.run, row.iteration):
-            _print_line(plans.describe_record(one))
+    _print_list([one for one in seen.records if (one.run, one.iteration) == (row.run, row.iteration)])
 
 
 class _TranscriptViewer:

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -122,15 +123,16 @@ class PlanDetails(NamedTuple):
         return journal.sum_up(self.records)
 
     @property
-    def remarks(self) -> list[str]:
+    def remarks(self) -> Iterator[str]:
         """Who works on it, what the user can do, and what became of the merge queue."""
-        holder, hint, queue = self.holder, self.next_step_hint, journal.describe_merges(self.records)
-        remarks = (
-            holder and f"held by ralph since {holder.since} (pid {holder.pid})",
-            hint and f"to continue, {hint}",
-            queue and f"merge queue: {queue}",
-        )
-        return [*filter(None, remarks)]
+        if self.holder:
+            yield f"held by ralph since {self.holder.since} (pid {self.holder.pid})"
+        if self.next_step_hint:
+            yield f"to continue, {self.next_step_hint}"
+        if again := sum(one.merge == "queued" for one in self.records):
+            merged = [one.success for one in self.records if one.merge == "checked" and one.ended in ("ok", "failed")]
+            ended = f"{merged.count(True)} merged, {merged.count(False)} failed there"
+            yield f"merge queue: {again} checked again on top of others, {ended}"
 
 
 def inspect_plan(plan: Plan) -> PlanDetails:

@@ -73,8 +73,6 @@ class Record:
     """Whether the iteration counts: not if it was due again or only a merge, or if ralph died in it."""
     merge: str = ""
     """Under `--jobs`: `queued` if its commit waits to be merged; `checked` if it had waited, and no agent worked."""
-    refused: bool = False
-    """Whether its RALPH_DONE was taken back."""
     summary: str = ""
     """Its line on the screen."""
     duration_s: float = 0.0
@@ -96,9 +94,9 @@ class Record:
     """Tokens."""
     model: str = ""
     """The model that the settings chose, else the one that the agent reported."""
-    done: int | None = None
-    """How many tasks were ticked after it; None if nobody looked."""
-    total: int | None = None
+    done: int = 0
+    """How many tasks were ticked after it, of how many; 0 if nobody looked."""
+    total: int = 0
     moved: bool = True
     """Whether a task was ticked or added, or something in the repository changed, as far as is known."""
     commits: int = 0
@@ -169,7 +167,7 @@ def parse_records(objects: Iterable[Any]) -> list[Record]:
         elif one.event == "verify" and latest and (one.run, one.iteration) == (latest.run, latest.iteration):
             latest.verified_s += one.duration_s
             if not one.success:
-                latest.success, latest.refused = False, True
+                latest.success = False
                 latest.message = one.message
                 latest.summary += " · done refused"
     return found
@@ -183,14 +181,6 @@ def is_iteration_recorded(found: Iterable[Record], begun: UnjudgedIteration) -> 
 def iterations_in(found: Iterable[Record]) -> list[Record]:
     """The iterations among these records."""
     return [record for record in found if record.event == "iteration"]
-
-
-def describe_merges(found: Iterable[Record]) -> str:
-    """What became of the commits that waited in the merge queue; empty if none did."""
-    ended = [one for one in found if one.merge == "checked" and one.ended in ("ok", "failed")]
-    again = sum(one.merge == "queued" for one in found)
-    merged = sum(one.success for one in ended)
-    return f"{again} checked again on top of others, {merged} merged, {len(ended) - merged} failed there" * bool(again)
 
 
 def newest_iterations(path: Path, last_bytes: int) -> list[Record]:
