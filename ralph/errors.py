@@ -10,7 +10,7 @@ class RalphError(Exception):
     One that is `for_people` is printed only on a terminal, so that cron does not mail it again and again.
     """
 
-    def __init__(self, what: str, exit_code: int = 2, *, fix: str = "", for_people: bool = False) -> None:
+    def __init__(self, what: str, exit_code: int = 2, *, fix: str = "", for_people: bool = False):
         self.message = f"{what}; {fix}" if fix else what
         """The text for the user: one line for each problem, with its remedy."""
         super().__init__(self.message)

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from ralph.errors import RalphError
 
+# Seconds between the pieces that an editor writes when it saves in place; file timestamps have ticks of 4 ms.
 _QUIET_S = 0.01
-"""Seconds between the pieces that an editor writes when it saves in place; file timestamps have ticks of 4 ms."""
 _PATIENCE_S = 1.0
+# Seconds that a program may take between opening a file and emptying it, to save in place.
 _LINGER_S = 0.002
-"""Seconds that a program may take between opening a file and emptying it, to save in place."""
 _FREE_BYTES = 1_000_000
 
 

@@ -21,9 +21,9 @@ _MEANS = {
     "budget": Outcome.OUT_OF_BUDGET,
 }
 _COSTS = ("max_cost", "max_iteration_cost", "max_total_cost")
+# Settings that an agent supports if it has a flag of the same name; for those of _COSTS that flag is max_cost, since
+# an agent without it may not report its cost.
 _NEED_FLAG = ("model", "effort", "max_turns", "max_context", "tools", "deny", "mcp", *_COSTS)
-"""Settings that an agent supports if it has a flag of the same name; for those of _COSTS that flag is max_cost, since
-an agent without it may not report its cost."""
 _OURS = Path(__file__).parent.parent / "agents"
 
 

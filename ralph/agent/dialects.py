@@ -13,6 +13,7 @@ from typing import Any
 Event = dict[str, Any]
 Dialect = Callable[[Event, Event], Iterator[Event]]
 
+# claude's names for other agents' tools, so that all are shown alike.
 _NAMES = {
     "command_execution": "Bash",
     "run_shell_command": "Bash",
@@ -23,7 +24,6 @@ _NAMES = {
     "read_file": "Read",
     "read": "Read",
 }
-"""claude's names for other agents' tools, so that all are shown alike."""
 _TOKENS = {
     "input": "inputTokens",
     "output": "outputTokens",

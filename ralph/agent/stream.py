@@ -14,18 +14,19 @@ from ralph.process import signals
 from ralph.process.supervisor import Ended
 from ralph.words import shorten, without_control_codes
 
+# Characters of the agent's result that are kept, from its end, where its claim is; the beginning says what it did.
 _RESULT_LENGTH = 20_000
-"""Characters of the agent's result that are kept, from its end, where its claim is; the beginning says what it did."""
+# The same for an agent that prints no event stream: everything that it prints is text.
 _TEXT_LENGTH = 2000
-"""The same for an agent that prints no event stream: everything that it prints is text."""
+# The most lines with which a real agent refuses to start; longer complaints are from a program that it ran.
 _REFUSAL_LINES = 3
-"""The most lines with which a real agent refuses to start; longer complaints are from a program that it ran."""
+# Tokens that a model's context can hold, as long as no result has reported it.
 _WINDOW, _LARGE_WINDOW = 200_000, 1_000_000
-"""Tokens that a model's context can hold, as long as no result has reported it."""
+# The longest usage limit lasts seven days; a later time is not a reset time.
 _RESET_AT_MOST_S = 8 * 86_400
-"""The longest usage limit lasts seven days; a later time is not a reset time."""
+# Part of the names of tools that report how a task ended; claude puts the name of their server in front.
 _PROPOSAL = "ralph_mark_task_"
-"""Part of the names of tools that report how a task ended; claude puts the name of their server in front."""
+# Why ralph ended the agent; empty if a signal asked for it.
 _ENDED_BY_RALPH = {
     Outcome.INTERRUPTED: "",
     Outcome.HUNG: "it was silent for longer than idle-timeout",
@@ -35,10 +36,9 @@ _ENDED_BY_RALPH = {
     Outcome.CONTEXT_FULL: "it used more of its context than max-context",
     Outcome.TOO_LONG: "it printed more than ralph records of one iteration",
 }
-"""Why ralph ended the agent; empty if a signal asked for it."""
 _SIGNS_OF_WORK = ("init", "text", "thinking", "tool_use", "tool_result")
+# The context windows of models, as results have reported them.
 _windows = dict[str, int]()
-"""The context windows of models, as results have reported them."""
 
 
 class Stream:
@@ -48,7 +48,7 @@ class Stream:
     event of the type `line`.
     """
 
-    def __init__(self, show: Callable[[Event], None]) -> None:
+    def __init__(self, show: Callable[[Event], None]):
         self._show = show
         self.running: dict[str, Event] = {}
         """The tool calls that have not ended, by id, the newest last."""
@@ -66,14 +66,14 @@ class Stream:
         """What the agent said last, apart from errors."""
         self.dialect: Dialect | None = None
         """The agent's dialect, known from its first event; None as long as it prints no event stream."""
+        # What the dialect keeps of earlier events.
         self._seen: Event = {}
-        """What the dialect keeps of earlier events."""
         self._error = ""
         self._calls_a_tool = False
+        # What each of them has of a line that is not complete yet.
         self._output = self._complaints = b""
-        """What each of them has of a line that is not complete yet."""
+        # The end of the text that it prints on standard output, and on standard error.
         self._printed = self._complained = ""
-        """The end of the text that it prints on standard output, and on standard error."""
 
     def read_output(self, output: bytes, complaints: bytes = b"") -> None:
         """Takes in the next bytes of standard output, and of standard error, which are shown as text."""

@@ -17,6 +17,7 @@ from ralph.settings import sources
 from ralph.settings.table import Source
 
 _SCRIPT = r'"test":(?!\s*"echo \\"Error: no test)'
+# Files, a pattern in the first, and the verify command if both are there; the first row that fits wins.
 _SEEN = (
     ("Makefile", "(?m)^check:", "make check"),
     ("Makefile", "(?m)^test:", "make test"),
@@ -29,7 +30,6 @@ _SEEN = (
     ("Cargo.toml", "", "cargo test"),
     ("pom.xml", "", "mvn -q test"),
 )
-"""Files, a pattern in the first, and the verify command if both are there; the first row that fits wins."""
 
 
 def set_auto_commit(choice: str) -> None:

@@ -41,8 +41,8 @@ class _Check(NamedTuple):
     """What to do about it; after a line break, a command to copy."""
 
 
+# The levels from the best to the worst, each with its mark on the screen.
 _MARKS = {"ok": "ok", "warning": "warn", "bad": "BAD"}
-"""The levels from the best to the worst, each with its mark on the screen."""
 _INDENT = 17
 _SUBJECTS = ("settings", "plan", "agent", "permissions", "repository", "machine", "notices", "cron")
 _UNCOMMITTED = "status --porcelain -z --no-renames --untracked-files=all -- :!*_PROGRESS.md"
@@ -89,7 +89,7 @@ def _examine(asked: Invocation) -> Iterator[_Check]:
 class _Doctor:
     """Checks everything about a run that the user asks for; each of `_SUBJECTS` has a method."""
 
-    def __init__(self, asked: Invocation) -> None:
+    def __init__(self, asked: Invocation):
         self.asked, self.settings = asked, Settings()
         self.agents: list[agent.Agent] = []
         """Empty if the settings are wrong."""

@@ -79,7 +79,7 @@ def _print_iteration(seen: PlanDetails, number: str, what: str | None, view: Vie
 class _TranscriptViewer:
     """Shows the transcript at `path`, even while it grows, and the agent's standard error."""
 
-    def __init__(self, plan: Plan, mode: str, iteration: int, path: Path, view: View) -> None:
+    def __init__(self, plan: Plan, mode: str, iteration: int, path: Path, view: View):
         _print_line(f"{mode} {plan.name} · iteration {iteration}")
         self.path = path
         self._stream = view.begin()

@@ -70,7 +70,7 @@ def _journaled(path: Path, tool: Callable[..., Answer]) -> Callable[..., Any]:
 class Tools:
     """The tools of a plan: the public methods, whose docstrings the agent reads as descriptions."""
 
-    def __init__(self, plan: plans.Plan, *, propose: bool) -> None:
+    def __init__(self, plan: plans.Plan, *, propose: bool):
         self._plan, self._proposes = plan, propose
         self._settings = sources.collect_settings_of_mode(plan.path)
         self._file = ProgressFile(plan.progress_path, plan.state_folder)

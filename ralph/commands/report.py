@@ -22,8 +22,8 @@ from ralph.errors import RalphError
 from ralph.store.journal import Record
 from ralph.words import format_duration, format_moment, format_usd, plural, shorten, without_control_codes
 
+# The newest iterations, since more bars would be thinner than a pixel; `ralph log` has all of them.
 _MOST_ROWS = 300
-"""The newest iterations, since more bars would be thinner than a pixel; `ralph log` has all of them."""
 Rows = Iterator[tuple[Any, ...]]
 """What the template goes through."""
 
@@ -45,6 +45,8 @@ def write_report(word: str | None, *, output: str | None, opens: bool, progress_
         raise RalphError(f"{path}: no program here shows it", 1, fix="open it in a browser")
 
 
+# For each chart: its title, how a value is written, and the parts of a bar, from the bottom up, with the fields of the
+# record that have their values.
 _CHARTS = (
     ("Tasks", str, {"done": "done", "left": "left"}),
     ("Cost", format_usd, {"cost": "cost_usd"}),
@@ -52,8 +54,6 @@ _CHARTS = (
     ("Tokens read", "{:,}".format, {"cache read": "cache_read", "cache write": "cache_write", "input": "input"}),
     ("Time", format_duration, {"agent": "duration_s", "verifying": "verified_s", "waiting": "waited_s"}),
 )
-"""For each chart: its title, how a value is written, and the parts of a bar, from the bottom up, with the fields of the
-record that have their values."""
 
 
 def _outcome(row: Record) -> str:

@@ -1,11 +1,11 @@
 """What changed in the repository: commits, lines, files; and how ralph runs git."""
 
-import contextlib
 import os
 import stat
 import time
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -16,21 +16,21 @@ from ralph.process.lock import working_tree
 from ralph.process.programs import Finished, call_program, is_git_running
 
 _TIMEOUT_S = 60.0
+# The most files to look at without git; the user may plan in a home folder.
 _FILES_AT_MOST = 50_000
-"""The most files to look at without git; the user may plan in a home folder."""
+# How much to read at each look; what does not fit counts as changed when its timestamps change.
 _READ_BYTES = 50_000_000
-"""How much to read at each look; what does not fit counts as changed when its timestamps change."""
 TICK_S = 0.02
 """Timestamps of files may be this many seconds behind."""
 IN_NO_OTHER = "--ignore-submodules=dirty"
 """Keeps git out of repositories within the tree, whose settings may be an agent's."""
+# git's name for the empty tree.
 _EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
-"""git's name for the empty tree."""
+# Seconds that a lock must stay unchanged before it counts as orphaned.
 _LOCKED_S = 1.0
-"""Seconds that a lock must stay unchanged before it counts as orphaned."""
 _STATUS = "status --porcelain=v2 --branch --no-ahead-behind -z --untracked-files=all --no-renames " + IN_NO_OTHER
+# How many fields precede the name in a line that begins like this; they describe the file in the index.
 _FIELDS = {"1": 8, "u": 10, "?": 1}
-"""How many fields precede the name in a line that begins like this; they describe the file in the index."""
 
 
 def run_git(
@@ -115,14 +115,14 @@ def remove_orphaned_locks(tree: Path, since: float) -> list[Path]:
     time.sleep(_LOCKED_S)
     orphaned = [lock for lock, at in new.items() if touched_at(lock) == at]
     for lock in orphaned:
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             lock.unlink()
     return orphaned
 
 
 def touched_at(path: Path) -> float:
     """When a file last changed (its ctime, which programs cannot set back); 0 if it is gone."""
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         return path.lstat().st_ctime
     return 0.0
 
@@ -130,14 +130,14 @@ def touched_at(path: Path) -> float:
 class Changes:
     """Finds out what changed in the working tree around `top`, without ralph's `own` files."""
 
-    def __init__(self, top: Path, own: Sequence[Path]) -> None:
+    def __init__(self, top: Path, own: Sequence[Path]):
         self.tree = working_tree(top)
         real = os.path.realpath(self.tree)
         self._ignored = {os.path.relpath(path, real) for one in own for path in (one.absolute(), one.resolve())}
         self._own = os.path.relpath(os.path.realpath(state_home()), real) + os.sep
         self.began = time.time()
+        # For each file, by what to tell that it was touched since the last look, and what identified its content.
         self._known = dict[str, tuple[object, object]]()
-        """For each file, by what to tell that it was touched since the last look, and what identified its content."""
         self._bytes_left = _READ_BYTES
         self.disturbed = False
         """Whether something else than an iteration may have changed files since the last look."""
@@ -207,7 +207,7 @@ class Changes:
 
     def _identify_content(self, name: str) -> object:
         """Identifies a file's content and permissions; its timestamps do so if too much would have to be read."""
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             there = os.lstat(path := f"{self.tree}/{name}")
             stamps = there.st_mtime_ns, there.st_size, there.st_mode, there.st_ino
             seen, content = self._known.get(name, (None, None))

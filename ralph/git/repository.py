@@ -4,7 +4,6 @@ The shadow handles files. No git may run here while git's settings are changed: 
 """
 
 import binascii
-import contextlib
 import functools
 import json
 import os
@@ -12,6 +11,7 @@ import shutil
 import stat
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from ralph import files
@@ -24,12 +24,12 @@ from ralph.store.state import Place
 from ralph.words import join_names
 
 _TIMEOUT_S = 600.0
+# Seconds for a signature, which may wait for a passphrase with nobody there.
 _SIGNING_S = 30.0
-"""Seconds for a signature, which may wait for a passphrase with nobody there."""
+# Files in the .git folder that show an unfinished operation.
 _BEGUN = ["MERGE_HEAD", "rebase-merge", "rebase-apply", "CHERRY_PICK_HEAD", "REVERT_HEAD", "sequencer", "BISECT_LOG"]
-"""Files in the .git folder that show an unfinished operation."""
+# Makes git read the files from standard input; see `literal_pathspecs`.
 _NAMED = ("--pathspec-from-file=-", "--pathspec-file-nul")
-"""Makes git read the files from standard input; see `literal_pathspecs`."""
 
 
 def shadow_folder(root: Path) -> Path:
@@ -40,7 +40,7 @@ def shadow_folder(root: Path) -> Path:
 class Git:
     """Runs git for a repository, in an environment that tells git where its parts are."""
 
-    def __init__(self, root: Path, env: Mapping[str, str]) -> None:
+    def __init__(self, root: Path, env: Mapping[str, str]):
         self.root, self._env = root, env
 
     def output_of(self, *arguments: str) -> str:
@@ -76,7 +76,7 @@ class Git:
         for name in names:
             path = f"{self.root}/{name}"
             folder = os.path.dirname(path)  # noqa: PTH120 - it may be thousands
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 if real(folder) == folder:
                     found[name] = os.lstat(path)
         return found
@@ -89,7 +89,7 @@ class Git:
 class Repository(Git):
     """The repository of a working tree, at the paths that it had before an agent could move it."""
 
-    def __init__(self, paths: Sequence[str]) -> None:
+    def __init__(self, paths: Sequence[str]):
         self.paths = paths
         """The paths of its parts, as git reports them."""
         root, self.git_dir, self.common, self.index, self.hooks = map(Path, paths)
@@ -118,7 +118,7 @@ class Repository(Git):
     def save_head_and_index(self) -> Place:
         """Returns branch, commit and unfinished operations, and saves a copy of the index."""
         files.overwrite_file(self.index_copy, files.read_or_empty(self.index))
-        with contextlib.suppress(FileNotFoundError):
+        with suppress(FileNotFoundError):
             shutil.copystat(self.index, self.index_copy)
         return *self.read_head(), self.unfinished_operations()
 
@@ -166,7 +166,7 @@ class Repository(Git):
     def keep_files(self, names: Iterable[str]) -> str:
         """Keeps these files as they are now in a commit on top of HEAD. Returns its ref; empty if git cannot."""
         scratch = Git(self.root, {**self._env, "GIT_INDEX_FILE": f"{self.index_copy}-kept"})
-        with contextlib.suppress(RalphError):
+        with suppress(RalphError):
             scratch.run("read-tree", "HEAD")
             scratch.run("update-index", "--add", "--remove", "-z", "--stdin", stdin=nul_terminated(names))
             tree = scratch.output_of("write-tree")

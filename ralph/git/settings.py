@@ -19,6 +19,7 @@ from ralph.store.state import GitConfigFiles, State
 from ralph.words import join_names
 
 _FILES = ("config", "config.worktree")
+# By git's documentation, no value of these makes one of ralph's calls run a program, or work on another tree.
 _HARMLESS = re.compile(
     r"(?:user|author|committer|advice|pull|push|rebase)\..*"
     r"|branch\.(?:.*\.)?(?!mergeoptions$)[^.]+"
@@ -29,18 +30,17 @@ _HARMLESS = re.compile(
     r"|gc\.auto[a-z]*|fetch\.prune(?:tags)?|init\.defaultbranch|merge\.(?:conflictstyle|ff)|safe\.directory"
     r"|lfs\.(?:repositoryformatversion|.*\.(?:access|locksverify))"
 )
-"""By git's documentation, no value of these makes one of ralph's calls run a program, or work on another tree."""
 _AS_GIT_INIT_WRITES = ("core.bare\nfalse", "core.repositoryformatversion\n0")
 _LEADS = "-> "
+# The folders of git's in which to look for links; of its objects only the first level.
 _DEEP = ("objects", "refs", "logs", "hooks", "info")
-"""The folders of git's in which to look for links; of its objects only the first level."""
 _RULES = ("/commondir", "/info/exclude", "/info/attributes")
 
 
 class GitConfigWatch:
     """Compares git's settings for `top` with those when an iteration began."""
 
-    def __init__(self, top: Path, state: State) -> None:
+    def __init__(self, top: Path, state: State):
         self._top, self._tree, self._state = top, working_tree(top), state
         self._known = self._read()
         self.serious: list[str] = []

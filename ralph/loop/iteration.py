@@ -25,17 +25,17 @@ from ralph.store import journal
 from ralph.store.state import UnjudgedIteration
 from ralph.words import format_duration, format_moment, join_names, one_line, shorten
 
+# Seconds between reads of the progress file during a wait, since the user may write RALPH_STOP.
 _REREAD_S = 2.0
-"""Seconds between reads of the progress file during a wait, since the user may write RALPH_STOP."""
 _BEAT_S = 300.0
+# The most files of an iteration that the journal names.
 _FILES = 100
-"""The most files of an iteration that the journal names."""
 
 
 class PlainController(Controller):
     """The agent picks, ticks and commits; ralph checks the result."""
 
-    def __init__(self, run: Run, around_turn: AroundTurn | None) -> None:
+    def __init__(self, run: Run, around_turn: AroundTurn | None):
         self._run = run
         self.around_turn = around_turn or self.around_turn
 

@@ -22,11 +22,12 @@ from ralph.words import one_line, shorten, without_control_codes
 Strings = Sequence[str]
 Values = Mapping[str, str]
 """What RALPH_ settings, or the variables of a template, are set to."""
+# Seconds for one notice to one channel: a program gets all of them, each of two HTTP attempts 6 of them.
 _DELIVERY_S = 15.0
-"""Seconds for one notice to one channel: a program gets all of them, each of two HTTP attempts 6 of them."""
 _ADDRESS = re.compile(r"https?://(?:[^\s/@'\"<>]*@)?([^\s/?#'\"<>]+)[^\s'\"<>]*")
+# What splits a secret into the pieces that an answer may repeat; the host of an address is none of them.
 _SEPARATOR = re.compile(r"^https?://[^\s/?#]*|[/?&=@#]+")
-"""What splits a secret into the pieces that an answer may repeat; the host of an address is none of them."""
+# The filters that channel templates may apply to a text.
 _FILTERS = {
     "cut": shorten,
     # Slack and Telegram both want &, < and > escaped this way, and no others:
@@ -37,7 +38,6 @@ _FILTERS = {
     # For Discord, outside of a code block: everything that would be markup is escaped.
     "markdown": partial(re.compile(r"([\\`*_~|<>#\[\]()-])").sub, r"\\\1"),
 }
-"""The filters that channel templates may apply to a text."""
 
 EVENTS = {
     "started": "rocket 🚀",
@@ -227,10 +227,10 @@ def fill_templates(template: Any, variables: Values) -> Any:
 class Outbox:
     """Sends notices in the background, with a thread for each configured channel that has something to send."""
 
-    def __init__(self, values: Values, complain: Callable[[str], None]) -> None:
+    def __init__(self, values: Values, complain: Callable[[str], None]):
         self._values, self._complain = values, complain
+        # The queue of each channel; its first notice is being sent.
         self._waiting = [(channel, list[Notice]()) for channel in configured_channels(values)]
-        """The queue of each channel; its first notice is being sent."""
 
     @property
     def names(self) -> Strings:

@@ -5,7 +5,6 @@ has ralph, git and the agent.
 """
 
 import base64
-import contextlib
 import json
 import os
 import re
@@ -14,6 +13,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -31,13 +31,13 @@ from ralph.words import format_duration
 
 COMMAND = [sys.executable, "-P", "-m", "ralph", "attempt"]
 """Starts an attempt with this same installation of ralph."""
+# The ref of the commit that a bundle is about, since a bundle needs a name; an agent may have moved HEAD.
 _BUNDLED = "refs/ralph/bundled"
-"""The ref of the commit that a bundle is about, since a bundle needs a name; an agent may have moved HEAD."""
 _SETUP_S = 1800.0
+# Ralph holds the first port of each range; the next twenty are the attempt's.
 _FIRST_PORT, _LAST_PORT, _PORTS = 20_000, 32_000, 21
-"""Ralph holds the first port of each range; the next twenty are the attempt's."""
+# How much of the end of a transcript is passed on: a cluster keeps it all in memory.
 _TRANSCRIPT_BYTES = 10_000_000
-"""How much of the end of a transcript is passed on: a cluster keeps it all in memory."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,7 +155,7 @@ def _reserve_port_range(holder: socket.socket) -> int:
     Raises RalphError if all ranges are taken.
     """
     for port in range(_FIRST_PORT, _LAST_PORT, _PORTS):
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             holder.bind(("127.0.0.1", port))
             return port + 1
     raise RalphError(f"all ports from {_FIRST_PORT} to {_LAST_PORT} are taken", 1)
@@ -174,7 +174,7 @@ def _run_in_clone(
             raise RalphError(f"the setup command exited with {done.code}; it has {format_duration(_SETUP_S)}")
     sys.argv = ["ralph", *job.words]
     code = 130
-    with contextlib.suppress(KeyboardInterrupt):  # the result up to then is reported
+    with suppress(KeyboardInterrupt):  # the result up to then is reported
         code = wait_in_front(call_in_fork(ralph), has_lost_starter)
     progress = folder / "PROGRESS.md"
     state = State(files.plan_name(Path(job.words[0])), progress)  # the project's tests may run ralph, too

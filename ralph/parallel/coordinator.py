@@ -27,10 +27,10 @@ from ralph.run.judge import Controller, Iteration, TurnFindings
 from ralph.run.stop_rules import Reason, Stop, remaining_usd, stop_reason
 from ralph.words import format_duration, plural
 
+# Seconds between looks at the progress file while agents work: the user may have marked a task with [!].
 _POLL_S = 0.5
-"""Seconds between looks at the progress file while agents work: the user may have marked a task with [!]."""
+# How often a check that could not begin is begun again: a registry that the setup needs may be down.
 _RESTARTS = 2
-"""How often a check that could not begin is begun again: a registry that the setup needs may be down."""
 
 
 class ParallelController(Controller):
@@ -40,7 +40,7 @@ class ParallelController(Controller):
     last: TaskAttempt
     """The attempt that the iteration is about."""
 
-    def __init__(self, run: Run, wait_for_index: Callable[[], str]) -> None:
+    def __init__(self, run: Run, wait_for_index: Callable[[], str]):
         self._run, self._wait_for_index = run, wait_for_index
         self._file, self._settings = run.file, run.settings
         repository = Repository.find_around(run.top)
@@ -52,12 +52,12 @@ class ParallelController(Controller):
         self.running: list[TaskAttempt] = []
         """The attempts whose agents work."""
         self.queue = MergeQueue(repository, run.state.folder.name, merge_window(run.settings))
+        # No agent begins before this time, in seconds since 1970: all are at their limit.
         self._no_agent_before = 0.0
-        """No agent begins before this time, in seconds since 1970: all are at their limit."""
+        # Why no more tasks begin, while other agents still work.
         self._stop: Stop | None = None
-        """Why no more tasks begin, while other agents still work."""
+        # What keeps finished tasks from being merged.
         self._merge_obstacle = ""
-        """What keeps finished tasks from being merged."""
 
     def wait_for_running_work(self, stop: Stop | None) -> Stop | None:
         """Returns why to stop now; None while agents are at work, which finish first (or are ended by a signal)."""

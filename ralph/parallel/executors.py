@@ -1,11 +1,11 @@
 """Where attempts run: on this machine, each under a supervisor of its own, or on the workers of a Dask cluster."""
 
-import contextlib
 import json
 import os
 import shutil
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, replace
 from importlib import import_module
 from pathlib import Path
@@ -22,14 +22,14 @@ from ralph.run.context import Run
 _CONNECT_S = 10.0
 _POLL_S = 0.5
 _LONGEST_S = 7 * 86_400.0
+# What an attempt here needs besides what a coordinator has loaded when it starts its supervisors.
 _LOADED = ("ralph.parallel.attempt", "ralph.strict.controller")
-"""What an attempt here needs besides what a coordinator has loaded when it starts its supervisors."""
 
 
 class LocalExecutor:
     """Runs attempts and checks on this machine or through `--runner`, each below a supervisor of its own."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run):
         self._run, self._idle_supervisors = run, [*run.supervisors]
         self.places = run.settings.jobs
         """How many attempts can run at the same time, besides checks; the place of a supervisor that dies is lost."""
@@ -54,7 +54,7 @@ class LocalExecutor:
             _, start, printed = done.stdout.partition(b'{"why": ')  # a runner may greet first
             line, _, end_of_transcript = printed.partition(b"\n")
             result = AttemptResult(why=f"its attempt exited with {done.code}")
-            with contextlib.suppress(ValueError):
+            with suppress(ValueError):
                 result = AttemptResult(**json.loads(start + line))
             transcript.write_bytes(end_of_transcript)
             transcript.with_suffix(".prompt.md").write_bytes(encode_text(result.prompt))
@@ -95,7 +95,7 @@ class LocalExecutor:
 class DaskExecutor(LocalExecutor):
     """Runs attempts on the workers of a cluster; if a worker dies, another one takes over its task."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run):
         super().__init__(run)
         address = run.settings.executor or ""
         try:
@@ -113,14 +113,14 @@ class DaskExecutor(LocalExecutor):
 
     def close(self) -> None:
         """Has the workers end their attempts, and does not wait for that."""
-        with contextlib.suppress(Exception):  # raised if the cluster is gone
+        with suppress(Exception):  # raised if the cluster is gone
             self._client.close()
         super().close()
 
     def _run_attempt(self, attempt: TaskAttempt, job: bytes) -> Finished:
         future = self._client.submit(attempt_on_worker, job, pure=False)
         while not attempt.is_canceled:
-            with contextlib.suppress(TimeoutError):
+            with suppress(TimeoutError):
                 done: Finished = future.result(_POLL_S)
                 attempt.doing = done.stderr.decode(errors="replace").rstrip().rpartition("\n")[2]
                 return done

@@ -19,35 +19,35 @@ from ralph.run.notices import HANDOVER, last_handover
 from ralph.settings.table import AGENT_OF, BY_VARIABLE, Source
 from ralph.words import join_names
 
+# Attempts at the same time on one machine.
 _MOST = 20
-"""Attempts at the same time on one machine."""
+# Matches git's settings that say where a repository lies, what it is connected to, or who may log in.
 _PLACE_KEYS = re.compile(
     r"(?:remote|branch|submodule|extensions|include|includeif|clone|protocol|credential|maintenance|gc)\."
     r"|core\.(?:bare|worktree|hookspath|repositoryformatversion|fsmonitor|sharedrepository)\n|safe\."
 )
-"""Matches git's settings that say where a repository lies, what it is connected to, or who may log in."""
+# The settings that an attempt gets as its coordinator has them.
 _PASSED_ON = BY_VARIABLE.keys() - {"RALPH_HISTORY", "RALPH_HEARTBEAT_URL"}
-"""The settings that an attempt gets as its coordinator has them."""
+# The program that replaces the agent then; so named that no setting of claude's is refused.
 _AGENT = "claude"
-"""The program that replaces the agent then; so named that no setting of claude's is refused."""
+# Replaces the agent: its result passes the same gates as any work, and the project's hooks run at the commit.
 _APPLIES = r"""#!/bin/sh
 signal=$(grep -o '<task-done [^<>]*>[^<>]*</task-done>' | tail -n 1)
 git -c core.hooksPath=/dev/null cherry-pick --no-commit COMMIT >&2 || { git reset --hard --quiet; exit 1; }
 words=$(git show -s --format=%B COMMIT | grep -Ev '^Ralph-(Task|Role): ')
 printf '%s\n\n%s\n' "${words#*TASK: }" "$signal"
 """
-"""Replaces the agent: its result passes the same gates as any work, and the project's hooks run at the commit."""
 
 
 class JobMaker:
     """Makes jobs for clones of this repository."""
 
-    def __init__(self, run: Run, repository: Repository) -> None:
+    def __init__(self, run: Run, repository: Repository):
         self._run, self._repository = run, repository
         self._is_elsewhere = bool(run.settings.runner or run.settings.executor)
         tree, hooks = repository.root, repository.hooks
+        # Where a clone has the hooks, from its top.
         self._hooks_place = os.path.relpath(hooks, tree) if hooks.is_relative_to(tree) else ".git/hooks"
-        """Where a clone has the hooks, from its top."""
 
     def check_clones_can_work(self) -> None:
         """Raises RalphError if work in clones is not possible; warns about what the clones would lack."""

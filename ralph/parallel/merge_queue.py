@@ -12,10 +12,10 @@ from ralph.parallel.task_attempt import TaskAttempt
 from ralph.plan.tasks import Task
 from ralph.words import join_names
 
+# Has git wait up to 10,000 ms for a branch that another git has locked, and leave nothing running.
 _PATIENT = ("-c", "core.filesRefLockTimeout=10000", "-c", "maintenance.auto=false")
-"""Has git wait up to 10,000 ms for a branch that another git has locked, and leave nothing running."""
+# Overrides the user's settings: uncommitted changes stay as they are, and the gates have judged the commit.
 _PLAIN_MERGE = ("--ff-only", "--no-overwrite-ignore", "--no-autostash", "--no-verify-signatures")
-"""Overrides the user's settings: uncommitted changes stay as they are, and the gates have judged the commit."""
 
 
 class MergeQueue:
@@ -26,11 +26,11 @@ class MergeQueue:
     keeps the commit of each, so that it survives the run; `name` tells the refs of this plan from others.
     """
 
-    def __init__(self, repository: Repository, name: str, width: int) -> None:
+    def __init__(self, repository: Repository, name: str, width: int):
         self.repository, self._width = repository, width
         self._refs = f"refs/ralph/queue/{crc32(os.fsencode(name)):08x}/"
+        # The branch, such as `refs/heads/main`; empty if HEAD is on none.
         self._branch, _ = repository.read_head()
-        """The branch, such as `refs/heads/main`; empty if HEAD is on none."""
         self.entries: list[TaskAttempt] = []
         """In the order of finishing."""
 

@@ -10,6 +10,7 @@ from ralph.errors import RalphError
 Value = str | int | bool | Sequence[str]
 """The value of a variable: a text appears unchanged, whatever is in it; a list is for `{% for %}`."""
 
+# The variables of an iteration that a template may use; those without a value are empty.
 _VARIABLES = (
     "ITERATION",
     "MEMORY",
@@ -27,13 +28,12 @@ _VARIABLES = (
     "SESSION",
     "CAN_RUN",
 )
-"""The variables of an iteration that a template may use; those without a value are empty."""
+# How templates of ralph.sh write a variable.
 _OF_RALPH_SH = re.compile(r"\$\{(PLAN_FILE|PROGRESS_FILE|PLAN_NAME|AUTO_COMMIT)\}")
-"""How templates of ralph.sh write a variable."""
 LEADING_COMMENT = re.compile(r"\A\s*\{#(.*?)#\}[ \t]*\r?\n?", re.DOTALL)
 """The comment that a template begins with; it may hold settings, and is not for the agent."""
+# A hint for commands in templates, which may well contain `{{` or `{#`.
 _AS_TEXT = "around what is not Jinja, write {% raw %} and {% endraw %}"
-"""A hint for commands in templates, which may well contain `{{` or `{#`."""
 
 
 def _template_folders(prompts: Path | None) -> tuple[Path, ...]:
@@ -74,7 +74,7 @@ class Prompt:
     `values` are the variables that stay the same.
     """
 
-    def __init__(self, path: Path, text: str, prompts: Path | None, values: dict[str, Value]) -> None:
+    def __init__(self, path: Path, text: str, prompts: Path | None, values: dict[str, Value]):
         from jinja2 import (  # noqa: PLC0415 - 33 ms that a run with nothing to do should not pay
             FileSystemLoader,
             TemplateSyntaxError,

@@ -26,20 +26,20 @@ _PRIORITIES = {"critical": "1", "high": "2", "medium": "3", "low": "4"}
 _PRIORITY = re.compile(r"critical|high|medium|low|[+-]?\d{1,9}", re.ASCII | re.IGNORECASE)
 _ID = re.compile(r"[^\W_][\w.-]{0,63}")
 _OPENING = re.compile(rb"[^\n]*?[`~]{3,}[ \t]*json(?=\s)(?:[ \t]+(ralph)(?=\s))?[^\n]*\n", re.IGNORECASE)
+# Names that few examples have: a JSON block with one of these is a task list, wherever it is, valid or not.
 _TELLING = re.compile(
     rb'"(passes|requirement|verification_criteria|acceptanceCriteria|acceptance_criteria|dependencies|dependsOn)"'
     rb"\s*:\s*[^\s{]"
 )
-"""Names that few examples have: a JSON block with one of these is a task list, wherever it is, valid or not."""
+# Most characters of a task in the list; the whole text is in the plan, which the agent reads.
 _LONGEST = 300
-"""Most characters of a task in the list; the whole text is in the plan, which the agent reads."""
 _CRITERIA = ("verification_criteria", "acceptanceCriteria", "acceptance_criteria", "steps")
 _ID_FORM = "one word of at most 64 letters, digits, _ . and -, that begins with a letter or digit"
 _MARK_FORM = "true, false, pending, in_progress, done, complete or blocked"
+# Keeps fractional numbers as they are spelled.
 _DECODER = json.JSONDecoder(parse_float=str)
-"""Keeps fractional numbers as they are spelled."""
+# What comes before a value: in an object, this includes its name.
 _LEAD = re.compile(r'[\s,]*(?:("(?:[^"\\]|\\.)*")\s*:\s*)?')
-"""What comes before a value: in an object, this includes its name."""
 
 
 class JsonPart(NamedTuple):
@@ -76,7 +76,7 @@ def _is_task_list(value: Any) -> bool:
 class ImportedTasks:
     """A task list in JSON, unchanged, with the tasks in it. Raises RalphError with all that is wrong with it."""
 
-    def __init__(self, name: str, data: bytes, start: int, end: int) -> None:
+    def __init__(self, name: str, data: bytes, start: int, end: int):
         self.span = start, end
         """The start and end of the JSON in the plan's bytes."""
         self.text = data[start:end].decode(errors="surrogateescape")

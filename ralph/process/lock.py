@@ -16,10 +16,10 @@ from ralph.words import timestamp
 
 LOCKED = 75
 """EX_TEMPFAIL of sysexits.h: try again later."""
+# Longest wait for a turn: one takes milliseconds, but on a busy machine many turns, of several ralphs, come first.
 _TURN_S = 30.0
-"""Longest wait for a turn: one takes milliseconds, but on a busy machine many turns, of several ralphs, come first."""
+# Anyone who only looks, like `read_holder`, has the lock for a moment, even on a busy machine; a run has it longer.
 _LOOK_S, _PAUSE_S = 0.2, 0.005
-"""Anyone who only looks, like `read_holder`, has the lock for a moment, even on a busy machine; a run has it longer."""
 
 
 class Holder(NamedTuple):

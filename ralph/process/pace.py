@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from ralph.process import signals
 from ralph.process.programs import Patience
 
+# A clock that runs on while the machine sleeps, and that nobody sets; macOS's CLOCK_MONOTONIC is like that.
 _RUNNING = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-"""A clock that runs on while the machine sleeps, and that nobody sets; macOS's CLOCK_MONOTONIC is like that."""
 
 
 @dataclass(kw_only=True)

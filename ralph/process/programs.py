@@ -184,7 +184,7 @@ class ProcessTree:
     pid = 0
     """The one that is not reported."""
 
-    def __init__(self, is_root: Callable[[int, int], bool]) -> None:
+    def __init__(self, is_root: Callable[[int, int], bool]):
         self._is_root = is_root
         self._seen = dict[int, str]()
 

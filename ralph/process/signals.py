@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import IO
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+# Seconds after which another signal counts as a second request: a closing terminal sends SIGHUP twice at once.
 _ASKED_AGAIN_S = 0.1
-"""Seconds after which another signal counts as a second request: a closing terminal sends SIGHUP twice at once."""
 _received: list[tuple[signal.Signals, float]] = []
 _wakeup_pipe: list[int] = []
 

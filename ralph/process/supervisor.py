@@ -35,8 +35,8 @@ from ralph.process.programs import (
 _POLL_S = 3600.0 if LINUX else 2.0  # elsewhere it does not inherit orphans, and must see them in time
 _GONE = (EOFError, pickle.UnpicklingError)  # the latter if the other end died in the middle of a message
 _CHUNK = 1 << 16
+# Bytes of a buffer that cannot hold a whole message, which would be unseen by `wait`; 1 is not allowed.
 _UNBUFFERED = 2
-"""Bytes of a buffer that cannot hold a whole message, which would be unseen by `wait`; 1 is not allowed."""
 
 OnOutput = Callable[[bytes, bytes], None]
 """Receives a program's stdout and stderr as they arrive, and empty bytes while it is quiet."""
@@ -79,7 +79,7 @@ class Supervisor:
     when everything has been ended and ralph is gone.
     """
 
-    def __init__(self, mark: str, patience: Patience, lock: int, at_last: Callable[[], None]) -> None:
+    def __init__(self, mark: str, patience: Patience, lock: int, at_last: Callable[[], None]):
         assert threading.active_count() == 1, "a fork copies the locks that other threads hold, and not the threads"
         self.mark, self._patience = mark, patience
         (its_reads, self._writes), (reads, its_writes) = os.pipe(), os.pipe()

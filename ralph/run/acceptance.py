@@ -21,12 +21,12 @@ from ralph.settings.table import Settings
 from ralph.store.state import State
 from ralph.words import join_names, one_line
 
+# Lines of a command's output that the user and the next attempt get.
 _LINES = 10
-"""Lines of a command's output that the user and the next attempt get."""
+# Characters of a check that a message quotes, which leaves room for what was found.
 _SHOWN = 150
-"""Characters of a check that a message quotes, which leaves room for what was found."""
+# Seconds in which a server has to answer; a signal to stop waits for them, too.
 _ANSWER_S = 10.0
-"""Seconds in which a server has to answer; a signal to stop waits for them, too."""
 _PATTERNS = (
     re.compile(
         r"(?is:run\s+(`+)(?!\s*\1)(?P<command>(?:(?!\1).)+)\1\s*(?:[-–—:,]+\s*)?"  # noqa: RUF001 - people write all three dashes

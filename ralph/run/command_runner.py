@@ -22,7 +22,7 @@ _OUTPUT_BYTES = 1 << 30
 class Console:
     """Prints ralph's own lines, and knows ralph's current activity."""
 
-    def __init__(self, screen: Screen, pace: Pace) -> None:
+    def __init__(self, screen: Screen, pace: Pace):
         self.screen, self._pace = screen, pace
         self._complaints = set[str]()
         self.activity: tuple[str, float] | None = None

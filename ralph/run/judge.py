@@ -11,8 +11,8 @@ from ralph.run.stop_rules import Reason, Stop, Tally
 from ralph.settings.table import Settings
 from ralph.words import REASON_LENGTH, format_moment, join_names, one_line, plural, shorten
 
+# Pauses in a row, three hours in all, after which lasting network or server trouble ends the run.
 _TROUBLE_PAUSES = 16
-"""Pauses in a row, three hours in all, after which lasting network or server trouble ends the run."""
 _AFTER_RESET_S = 2.0
 
 
@@ -143,8 +143,8 @@ def judge_iteration(iteration: Iteration, tally: Tally, settings: Settings) -> I
 
 
 _WATCHDOG = (Outcome.HUNG, Outcome.TIMED_OUT, Outcome.TOO_LONG)
+# Outcomes that do not count as failures if something was done before.
 _CUT_SHORT = (*_WATCHDOG, Outcome.OUT_OF_TURNS, Outcome.OUT_OF_BUDGET, Outcome.CONTEXT_FULL)
-"""Outcomes that do not count as failures if something was done before."""
 
 
 def _why_failed(iteration: Iteration, settings: Settings) -> str:
@@ -159,13 +159,13 @@ def _why_failed(iteration: Iteration, settings: Settings) -> str:
     return "" if iteration.changed else f"{turn.why}, and nothing was ticked, added or changed"
 
 
+# Outcomes after which another iteration would only cost; the last two once ralph no longer waits.
 _ENDS = {
     Outcome.INTERRUPTED: Reason.INTERRUPTED,
     Outcome.HOPELESS: Reason.HOPELESS,
     Outcome.LIMIT: Reason.LIMIT,
     Outcome.TROUBLE: Reason.TROUBLE,
 }
-"""Outcomes after which another iteration would only cost; the last two once ralph no longer waits."""
 
 
 def _why_run_ends(iteration: Iteration, settings: Settings) -> Stop | None:

@@ -26,13 +26,13 @@ from ralph.words import (
     without_control_codes,
 )
 
+# Seconds of silence from which the status line mentions it.
 _IDLE_S = 2.0
-"""Seconds of silence from which the status line mentions it."""
 _ITERATIONS = 3
+# The most characters of each message in a memory, since each iteration pays for reading them.
 _WORDS = 600
-"""The most characters of each message in a memory, since each iteration pays for reading them."""
+# Bytes at the end of the journal in which a memory looks for these iterations.
 _TAIL_BYTES = 32_000
-"""Bytes at the end of the journal in which a memory looks for these iterations."""
 HANDOVER = "RALPH_HANDOVER"
 """A variable of an attempt's environment: the handover of the attempt before it at the same task."""
 

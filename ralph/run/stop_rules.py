@@ -11,8 +11,8 @@ from ralph.plan.progress import CHECKS_ALONE, Progress
 from ralph.settings.table import Settings
 from ralph.words import REASON_LENGTH, format_duration, format_usd, one_line, plural
 
+# Attempts in a row that may fail only because of a verify command that was red before the first.
 _RED_AT_MOST = 3
-"""Attempts in a row that may fail only because of a verify command that was red before the first."""
 _NOTHING_MOVED = "no task ticked or added, no file but the progress file"
 _FIX_AND_RERUN = "fix it, then run ralph again (from cron, first delete RALPH_BLOCKED in {})"
 
@@ -114,12 +114,12 @@ class Tally:
                 setattr(self, name, (getattr(settings, limit) or 1) - 1)
 
 
+# What trips the circuit breaker: what is counted, the setting that limits it, and the words for it.
 _BREAKERS = (
     (Reason.FAILURES, "failures", "max_failures", "iteration", "{} failed{}: {}"),
     (Reason.REFUSED, "refusals", "max_failures", "time", "done was claimed {}{} and does not hold: {}"),
     (Reason.STALLED, "stalls", "max_stalls", "iteration", f"{{}} changed nothing{{}}: {_NOTHING_MOVED}"),
 )
-"""What trips the circuit breaker: what is counted, the setting that limits it, and the words for it."""
 
 
 def stop_reason(now: Progress, tally: Tally, settings: Settings, elapsed_s: float = 0.0) -> Stop | None:

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from ralph.screen.text import clip, is_foreground, terminal_width, wrap
 from ralph.words import without_control_codes
 
+# Bytes that a slow reader may be behind before lines are dropped; anyone who reads at all stays within it.
 _BYTES_KEPT = 16_000_000
-"""Bytes that a slow reader may be behind before lines are dropped; anyone who reads at all stays within it."""
 _TICK_S = 1.0
+# Seconds between two writes to the screen: lines that come meanwhile do not wake the thread.
 _FRAME_S = 0.03
-"""Seconds between two writes to the screen: lines that come meanwhile do not wake the thread."""
 _RETRY_S = 0.05
 
 
@@ -25,7 +25,7 @@ class Screen:
     terminal wraps the status line, it is everything from the cursor on.
     """
 
-    def __init__(self, *, quiet: bool, spinner: bool) -> None:
+    def __init__(self, *, quiet: bool, spinner: bool):
         self.quiet = quiet
         """Whether to print only a line per iteration, wait and run."""
         able = os.isatty(1) and os.environ.get("TERM") not in ("", "dumb", None)  # to do more than print lines
@@ -36,8 +36,8 @@ class Screen:
         self._drawn = ""
         self._errors = 1 if os.path.sameopenfile(1, 2) else 2  # so that they stay in order, and out of the status line
         self._changed = threading.Condition()
+        # The bytes still to be printed, by file descriptor.
         self._waiting = {1: bytearray(), 2: bytearray()}
-        """The bytes still to be printed, by file descriptor."""
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._print, daemon=True)
 

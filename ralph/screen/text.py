@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from ralph.words import without_control_codes
 
+# The fewest columns of a row of words, however narrow the terminal is.
 _NARROWEST = 8
-"""The fewest columns of a row of words, however narrow the terminal is."""
 _ASCII = dict(zip("·…→▸⎿✓✗−≥", "-.>>-+x->", strict=True))  # noqa: RUF001 - a minus
 
 

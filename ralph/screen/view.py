@@ -12,15 +12,15 @@ from ralph.agent.turn import without_signals
 from ralph.screen.text import clip, terminal_width, wrap
 from ralph.words import REASON_LENGTH, join_names, one_line, plural, without_control_codes
 
+# Columns of a tool call's line if stdout is not a terminal.
 _PIPED_COLUMNS = 160
-"""Columns of a tool call's line if stdout is not a terminal."""
+# The most words that an agent's handover to the next one may have.
 _HANDOVER_WORDS = 140
-"""The most words that an agent's handover to the next one may have."""
 _MARGIN, _INDENT = "  ", "    "
+# What is shown in full only, and the sign before it.
 _SIGNS = {"prompt": "»", "thinking": "✻", "tool_use": "▸", "tool_result": "⎿"}
-"""What is shown in full only, and the sign before it."""
+# Tools whose success says nothing that their call did not already say.
 _SILENT_TOOLS = ("Read", "Edit", "MultiEdit", "Write", "NotebookEdit", "TodoWrite", "Skill")
-"""Tools whose success says nothing that their call did not already say."""
 
 
 class View:
@@ -29,7 +29,7 @@ class View:
     On a terminal, words are wrapped and calls cut to its width; with `whole`, everything is shown in full.
     """
 
-    def __init__(self, say: Callable[[str], None], *, whole: bool = False) -> None:
+    def __init__(self, say: Callable[[str], None], *, whole: bool = False):
         self._say = say
         self._shows_all = whole
         self._here = os.getcwd() + "/"  # noqa: PTH109 - it is compared with strings

@@ -25,8 +25,8 @@ from ralph.settings.table import (
 _DIRECTIVE = re.compile(r"[ ]{0,3}(?!RALPH_(?:DONE|STOP|BLOCKED):)(RALPH_[A-Z0-9_]+):(.*)")
 OF_AGENTS = ("RALPH_AGENT", "RALPH_MODEL", "RALPH_EFFORT", "RALPH_REASONING")
 """Settings meant for the agent of all modes; a mode's own agent gets none of them."""
+# How similar to a setting's name, from 0 to 1, a RALPH_ name in the environment must be to count as a typo.
 _NEAR = 0.9
-"""How similar to a setting's name, from 0 to 1, a RALPH_ name in the environment must be to count as a typo."""
 
 
 def home_settings_path() -> Path:

@@ -104,10 +104,10 @@ def _expand_home(text: str) -> Path:
 
 
 _ABOVE_ZERO = "(?=.*[1-9])"
+# A number without a unit is seconds, but only on its own: people read the 30 in `1h30` as minutes.
 _DURATION = r"(?=.)(?:(?:\d{1,6}h)?(?:\d{1,8}m)?(?:\d{1,9}(?:\.\d{1,6})?s)?|\d{1,9}(?:\.\d{1,6})?)"
-"""A number without a unit is seconds, but only on its own: people read the 30 in `1h30` as minutes."""
+# A tool's name and what it is limited to, in parentheses, where commas and blanks do not separate names.
 _NAME = r"(?:[^\s,()]|\((?:[^()]|\([^()]*\))*\))+"
-"""A tool's name and what it is limited to, in parentheses, where commas and blanks do not separate names."""
 _COUNT = (r"[1-9]\d{0,8}", int, "a whole number from 1")
 _any_text = parse_matching(r"[^\0]+", str, "something, without NUL bytes")
 _any_path = parse_matching(r"[^\0]+", _expand_home, "a path")
@@ -182,8 +182,8 @@ class Setting(NamedTuple):
         return f"{AGENT_OF}<MODE>" if self.field == "agent_for" else f"RALPH_{self.field.upper()}"
 
 
+# Any, so that a field can be declared with the type of its value, as these do for rows of one kind.
 _row: Any = Setting
-"""Any, so that a field can be declared with the type of its value, as these do for rows of one kind."""
 _flag: Callable[..., bool] = partial(_row, "", parse=truth)
 _command = partial(_row, "COMMAND", parse=_split_words, sources=PRIVATE)
 _number: Callable[..., int] = partial(_row, "N", parse=parse_matching(*_COUNT))
@@ -339,13 +339,13 @@ class Settings:
     then = _list("the mode that follows, and others that may", sources=Source.TEMPLATE)
     interactive = _flag("you talk to the agent in a terminal", "false", sources=Source.TEMPLATE)
 
-    def __init__(self, **found: Any) -> None:
+    def __init__(self, **found: Any):
         self.given = dict[str, GivenSetting]()
         """For each field that somebody set, the given setting that decided its value."""
         self.has_own_agent = False
         """Whether the mode has its own agent instead of the one for all modes."""
+        # The template of the mode.
         self.template, self.template_text = Path(), ""
-        """The template of the mode."""
         self.remarks = list[RalphError]()
         """Warnings: what is not an error but worth telling the user."""
         for one in TABLE:

@@ -4,13 +4,13 @@ The journal is for people, prompts and reports. It decides only two things: the 
 anything has changed since the first iteration of the plan.
 """
 
-import contextlib
 import errno
 import functools
 import json
 import os
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from datetime import datetime
 from pathlib import Path
@@ -21,8 +21,8 @@ from ralph.store.state import UnjudgedIteration
 from ralph.words import shorten
 
 _MESSAGE = 5_000
+# Bytes at the end of the journal in which the last iteration is; about 800 lines.
 _TAIL_BYTES = 1_000_000
-"""Bytes at the end of the journal in which the last iteration is; about 800 lines."""
 
 
 def append_line(path: Path, record: dict[str, object], *, own: bool = True) -> None:
@@ -139,7 +139,7 @@ def read(path: Path) -> list[Record]:
 def read_since(path: Path, start: int) -> tuple[list[Record], int]:
     """The whole records from byte `start` on, and the byte where the next line begins."""
     data = b""
-    with contextlib.suppress(FileNotFoundError):
+    with suppress(FileNotFoundError):
         data = path.read_bytes()[start:]
     return parse_lines(data), start + data.rfind(b"\n") + 1
 
@@ -148,7 +148,7 @@ def parse_lines(data: bytes) -> list[Record]:
     """The whole records in a piece of a journal."""
     objects = []
     for line in data.split(b"\n")[:-1]:
-        with contextlib.suppress(ValueError):
+        with suppress(ValueError):
             objects.append(json.loads(line))
     return parse_records(objects)
 
@@ -157,7 +157,7 @@ def parse_records(objects: Iterable[Any]) -> list[Record]:
     """The records among these objects; each iteration includes the time and result of the verification after it."""
     found = []
     for each in objects:
-        with contextlib.suppress(AttributeError, TypeError, ValueError):  # no record, such as a call over MCP
+        with suppress(AttributeError, TypeError, ValueError):  # no record, such as a call over MCP
             values = {name: value for name, value in each.items() if name in _NAMES and value is not None}
             found.append(Record(**values))
     latest = None
@@ -225,7 +225,7 @@ def journal_line(event: str, at: float, *, message: str, **more: object) -> dict
 def unfinished_line(begun: UnjudgedIteration, message: str, handover: str = "") -> dict[str, object]:
     """Returns a line for an iteration that nobody has judged; it ended when its transcript was last written."""
     at = time.time()
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         at = begun.transcript.stat().st_mtime
     return journal_line(
         "iteration",

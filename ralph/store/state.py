@@ -4,13 +4,13 @@ An agent can forge a note, which is then believed; but nothing in one is ever ru
 """
 
 import binascii
-import contextlib
 import itertools
 import json
 import os
 import re
 import time
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -19,8 +19,8 @@ from ralph import files
 
 TRANSCRIPTS_BYTES = 200_000_000
 """How much of a plan's finished transcripts is kept, the newest ones."""
+# What the names of ralph's own files do not contain.
 _UNSAFE = re.compile(r"[^\w.-]+", re.ASCII)
-"""What the names of ralph's own files do not contain."""
 
 Place = tuple[str, str, list[str]]
 """The state of a repository except its files: the branch, empty if HEAD is on none; the commit, empty before the first;
@@ -172,7 +172,7 @@ Kind = TypeVar("Kind", bound=Note)
 class State:
     """The folder `<plan>-<hash of the progress file's path>` under the state home: mode 0700, made on first use."""
 
-    def __init__(self, name: str, progress_path: Path) -> None:
+    def __init__(self, name: str, progress_path: Path):
         here = Path(os.path.realpath(progress_path.parent)) / progress_path.name  # not where an agent's link leads
         digest = f"{binascii.crc32(os.fsencode(here)):08x}"
         self.folder = files.state_home() / f"{_UNSAFE.sub('_', name)[:40]}-{digest}"
@@ -219,7 +219,7 @@ class State:
         folder = self._make_folder("transcripts")
         spare_bytes = TRANSCRIPTS_BYTES
         there = os.scandir(folder) if next(self._rounds) % 50 == 0 else ()  # 2 ms for 600 of them
-        with contextlib.suppress(OSError):  # an agent may have removed one
+        with suppress(OSError):  # an agent may have removed one
             for one in sorted(there, key=lambda one: -one.stat().st_mtime):
                 spare_bytes -= one.stat().st_size
                 if spare_bytes < 0:
@@ -263,17 +263,17 @@ class State:
         """Saves a note for the next run, atomically."""
         path = self._make_folder("running") / type(note).__name__
         new = path.with_suffix(".new")
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             files.overwrite_file(new, json.dumps(asdict(note)).encode())
             new.replace(path)
 
     def remove_note(self, kind: type[Note]) -> None:
         """Removes the note of that kind."""
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             (self._make_folder("running") / kind.__name__).unlink()
 
     def load_note(self, kind: type[Kind]) -> Kind | None:
         """The note of that kind; None if there is none, or it is incomplete."""
-        with contextlib.suppress(ValueError, TypeError):
+        with suppress(ValueError, TypeError):
             return kind(**json.loads(files.read_or_empty(self.folder / "running" / kind.__name__)))
         return None

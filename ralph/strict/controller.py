@@ -29,12 +29,12 @@ class StrictController(PlainController):
     """Picks, checks, ticks and commits tasks; wherever ralph can check, the agent's word does not count."""
 
     picks_tasks = True
+    # The task of the current attempt.
     _task: Task
-    """The task of the current attempt."""
+    # The role that works on it, if there are roles.
     _role = ""
-    """The role that works on it, if there are roles."""
 
-    def __init__(self, run: Run, guard: Guard) -> None:
+    def __init__(self, run: Run, guard: Guard):
         super().__init__(run, guard.around_turn)
         self._file, self._guard, self.lacked_by_commit = run.file, guard, guard.lacked_by_commit
         self._roles = roles_of(run.start)

@@ -14,8 +14,8 @@ _FORM = (
     r"""((?:(?!</?task-).)*)</task-\1\s*>"""
 )
 _SIGNAL = re.compile(_FORM)
+# A signal at the end of a line that is not a quotation, and not within code.
 _AT_THE_END = re.compile(rf"(?!>)(?:[^`]|`[^`]*`)*?{_FORM}")
-"""A signal at the end of a line that is not a quotation, and not within code."""
 _MODE = re.compile(r"""<mode\s+session\s*=\s*["']([^"'<>]*)["']\s*>\s*([\w-]+)\s*</mode\s*>""")
 _ATTRIBUTE = re.compile(r"""([a-z]+)\s*=\s*["']\s*([^<>]*?)\s*["'](?=\s|\Z)""")
 _WIDTH = 72

@@ -25,21 +25,21 @@ from ralph.store.state import TreeAfterDeath, TreeBefore, UncommittedFiles
 from ralph.strict.shadow import HIDDEN, NEW, Shadow, is_rule_file, resume_shadow
 from ralph.words import join_names, plural
 
+# New files moved away at once; more may be the user's, who then decides.
 _MOST_NEW_FILES = 1000
-"""New files moved away at once; more may be the user's, who then decides."""
+# Seconds that a commit may take, since some projects' hooks run all their tests.
 _HOOKS_S = 900.0
-"""Seconds that a commit may take, since some projects' hooks run all their tests."""
+# Seconds to wait for another git that holds the index, and between two checks of that.
 _LOCKED_S, _POLL_S = 60.0, 0.2
-"""Seconds to wait for another git that holds the index, and between two checks of that."""
 _GOVERNS = "which decides how ralph works"
 _NOT_ALLOWED = "which is not allowed here"
 _HIDDEN = "which new rules hide from git, and is not allowed here"
 
 
+# The disk may be full, or an agent may have removed ralph's copies.
 _disk_errors_end_the_run = files.os_errors_as_ralph_errors(
     "what was done to the repository", "put right", fix="look at it before the next run"
 )
-"""The disk may be full, or an agent may have removed ralph's copies."""
 
 
 class Guard:
@@ -48,12 +48,12 @@ class Guard:
     It asks the run what may change when an iteration begins, since each mode has its own settings.
     """
 
+    # What the user changed after the end of an iteration in which ralph died; it stays.
     _changed_by_user: Collection[str] = ()
-    """What the user changed after the end of an iteration in which ralph died; it stays."""
+    # What earlier attempts at the task changed; discarding an attempt keeps that.
     _changed_earlier: Collection[str] = ()
-    """What earlier attempts at the task changed; discarding an attempt keeps that."""
+    # The submodules that were not at the staged commit when the iteration began.
     _moved_before: Collection[str] = ()
-    """The submodules that were not at the staged commit when the iteration began."""
     blocked = ""
     """Why the run has to end without another change here; empty if it need not, as far as is known."""
     committed = Commits()
@@ -61,11 +61,11 @@ class Guard:
     own_progress = b""
     """The text of the progress file that ralph vouches for; empty while the task list is not ralph's own."""
 
-    def __init__(self, run: Run, before: TreeBefore | None = None) -> None:
+    def __init__(self, run: Run, before: TreeBefore | None = None):
         self._run, self._state, self._plan = run, run.state, run.start.plan
         self._complain = run.console.complain
+        # The state at the beginning of the running iteration, or of the one in which ralph died.
         self._before = before or TreeBefore()
-        """The state at the beginning of the running iteration, or of the one in which ralph died."""
         if before:
             self._repository = Repository(before.repository_paths) if before.repository_paths else None
         else:
@@ -75,8 +75,8 @@ class Guard:
         govern = (self._plan, Path(".ralph.env"), Path(".ralph"), run.settings.prompts or self._plan)
         places = {place for path in govern for place in (path.parent.resolve() / path.name, path.resolve())} - {root}
         protected = {place for place in places if place.is_relative_to(root)}  # put back under --strict
+        # What decides how ralph works and lies outside the tree, and the user's history: they are only compared.
         self._outside = [*(places - protected), *filter(None, [run.history])]
-        """What decides how ralph works and lies outside the tree, and the user's history: they are only compared."""
         own = [os.path.relpath(path.resolve(), root) for path in (*run.start.own_files, files.state_home())]
         self._shadow = Shadow(root, own, sorted(os.path.relpath(place, root) for place in protected))
 

@@ -12,11 +12,11 @@ from ralph.run.prepared import PreparedStart
 from ralph.store.state import ReviewedFiles
 from ralph.words import join_names, shorten
 
+# A role outside the order, which follows a failed check.
 _FIX = "fix"
-"""A role outside the order, which follows a failed check."""
 _FILE_BYTES = 50_000
+# The most characters of a diff.
 _MOST = 8_000
-"""The most characters of a diff."""
 
 
 class Roles(NamedTuple):

@@ -12,12 +12,12 @@ ended. The supervisor outlives ralph, ends the agent, and writes the second one.
 iteration's; what changed after the second is the user's. No clock is involved.
 """
 
-import contextlib
 import os
 import shutil
 import stat
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from ralph import files
@@ -32,12 +32,12 @@ _SETTINGS = {
     "info/attributes": b"* -text -eol -crlf -ident -filter -working-tree-encoding\n",
 }
 _STATUS = "status --porcelain -z --untracked-files=all --ignored=matching --no-renames -- ."
+# What `git status` says of a file that is as in the snapshot, of a new one, and of one that git ignores.
 _SAME, NEW, HIDDEN = "A ", "??", "!!"
-"""What `git status` says of a file that is as in the snapshot, of a new one, and of one that git ignores."""
+# File modes that git's two modes cover.
 _USUAL = (0o644, 0o664, 0o755, 0o775)
-"""File modes that git's two modes cover."""
+# The index with all files as they were at the end.
 _AT_END = "index-at-end"
-"""The index with all files as they were at the end."""
 
 
 class Shadow(Git):
@@ -47,15 +47,15 @@ class Shadow(Git):
     always includes, even if git ignores them. `index` is the file of the snapshot to compare with.
     """
 
-    def __init__(self, root: Path, own: Iterable[str], protected: Collection[str], index: str = "index") -> None:
+    def __init__(self, root: Path, own: Iterable[str], protected: Collection[str], index: str = "index"):
         self.folder = folder = shadow_folder(root)
         self._index = folder / index
         env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
         env |= {"GIT_DIR": str(folder), "GIT_COMMON_DIR": str(folder), "GIT_WORK_TREE": str(root)}
         env |= {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_INDEX_FILE": str(self._index)}
         super().__init__(root, env)
+        # The ignore rules besides those in the tree, as they were when the run began.
         self._rules = files.read_or_empty(folder / "info" / "exclude")
-        """The ignore rules besides those in the tree, as they were when the run began."""
         self.own = [name for name in own if not name.startswith("..")]
         self.protected = protected
         self._protected_when_begun = dict[str, float]()
@@ -112,7 +112,7 @@ class Shadow(Git):
         own = repository.output_of("config", "--type=path", f"--default={usual}", "core.excludesFile")
         for path in (own, repository.common / "info" / "exclude"):
             self._rules += files.read_or_empty(path) + b"\n"
-        with contextlib.suppress(OSError):  # another file system
+        with suppress(OSError):  # another file system
             shutil.copytree(repository.common / "objects", self.folder / "objects", copy_function=os.link)
         return repository.list_names("ls-files", "-z")
 
@@ -152,7 +152,7 @@ class Shadow(Git):
             if os.path.lexists(place):
                 shutil.move(place, aside(os.path.relpath(place, self.root)))
             if name not in back:
-                with contextlib.suppress(OSError):  # not empty
+                with suppress(OSError):  # not empty
                     for folder in above:
                         folder.rmdir()
         if back:
@@ -228,7 +228,7 @@ def record_tree_after_death(state: State, death: UnjudgedIteration) -> None:
     copies that an agent removed, leave it out; then the next run says that nobody knows.
     """
     before, end = load_tree_notes(state, death)
-    with contextlib.suppress(OSError, RalphError):
+    with suppress(OSError, RalphError):
         if not before or end or not (shadow := resume_shadow(before)):
             return
         changes = shadow.changes()

@@ -45,8 +45,8 @@ what you want, then
 
   ralph feature.md plan
   ralph feature.md build --max-iterations 50"""
+# Variables that would lead git back to the original.
 _ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR")
-"""Variables that would lead git back to the original."""
 _GIT_SETTINGS = {
     "GIT_CONFIG_COUNT": "2",
     "GIT_CONFIG_KEY_0": "push.recurseSubmodules",

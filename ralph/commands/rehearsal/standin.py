@@ -21,8 +21,8 @@ from ralph.process.programs import call_program
 from ralph.words import REASON_LENGTH, one_line, plural
 
 _PAUSE_S = 0.45
+# As long as the real agent lets a command run; a git hook may run all tests.
 _SHELL_S = 600.0
-"""As long as the real agent lets a command run; a git hook may run all tests."""
 _SIGNAL = re.compile(r'<task-done session="[^"]+">([^<]+)</task-done>')
 _POINT = re.compile(rb"(?m)^(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[[ xX~!]\][ \t]+)?(\S.*?)\s*$")
 

@@ -17,8 +17,8 @@ _NOISE = re.compile(
 )
 _MOST_LINES = 60
 _LONGEST_LINE = 200
+# The indented lines below a task.
 _NESTED = re.compile(rb"(?:[ \t]+\S.*\n?)*")
-"""The indented lines below a task."""
 _TAKEN_BACK = "RALPH_DONE was taken back, because"
 PROVES_NOTHING = "hold before anything is built, so they prove nothing"
 """What the Verification section says of checks that already pass."""

@@ -16,21 +16,21 @@ from ralph.process.lock import wait_for_turn
 from ralph.store.state import State
 
 P = ParamSpec("P")
+# How long the file may be empty or missing: an editor that saves in place, or by rename, leaves it so for a moment.
 _SETTLE_S = 1.0
-"""How long the file may be empty or missing: an editor that saves in place, or by rename, leaves it so for a moment."""
 _EDIT_TRIES = 50
 
 
 class ProgressFile:
     """The one file that is the plan's state. `state` keeps what the user may want back; `say` reports what was done."""
 
-    def __init__(self, path: Path, state: State) -> None:
+    def __init__(self, path: Path, state: State):
         self.path, self._state = path, state
         self.say: Callable[[str], None] = print
         self.text = b""
         """The bytes that `read` saw last."""
+        # The real path of the file, with links resolved.
         self._home = os.path.realpath(path)
-        """The real path of the file, with links resolved."""
 
     @property
     def last(self) -> Progress:
@@ -116,7 +116,7 @@ class NewMessages:
     `before` is the text of the file when the agent began.
     """
 
-    def __init__(self, path: Path, before: bytes) -> None:
+    def __init__(self, path: Path, before: bytes):
         self._path, self._known = path, section_lines(before, "Messages")
         self._new = self._gone = list[bytes]()
 

@@ -11,6 +11,7 @@ from ralph.plan.progress.task import Line, Note, Task
 _LINE = re.compile(rb"[^\n]*\n|[^\n]+")
 _FENCE = re.compile(rb"(?:[ \t]|[-*+][ \t]|\d{1,9}[.)][ \t])*(`{3,}(?=[^`]*\Z)|~{3,}).*")
 _FENCE_END = re.compile(rb"[ \t]*(`{3,}|~{3,})\s*")
+# The lines that mean something: items of lists, some of which are tasks or their notes; headings; control words.
 _KIND = re.compile(
     r"""
     (?P<indent>[ \t]*)(?:[-*+]|\d{1,9}[.)])[ \t]  # an item of a list
@@ -24,15 +25,14 @@ _KIND = re.compile(
     """,
     re.VERBOSE | re.ASCII,
 )
-"""The lines that mean something: items of lists, some of which are tasks or their notes; headings; control words."""
+# The id of a task, perhaps in stars or backticks, if it has one; then its text.
 _ID = re.compile(r"\A(?:[*`]*([^\W_][\w.-]{0,63})[*`]*:[*`]*\s+(?=\S))?(.*)", re.DOTALL)
-"""The id of a task, perhaps in stars or backticks, if it has one; then its text."""
 _OF_HEAD = ("Plan", "Started", "Spent", "Mode")
 _MODE = re.compile(r"(.*?)\s*((?<!\S)(\d{1,4})(?:/\d{1,4})?)?$")
 _DOLLARS = re.compile(r"\$?(\d[\d,]{0,14}(?:\.\d+)?)")
+# How known section titles begin: checkboxes under the first are tasks, under the others they are not, since people
+# write checks as checkboxes too, and agents write proposals.
 _LISTS = re.compile("task|notes|acceptance|success criteria|proposed", re.IGNORECASE)
-"""How known section titles begin: checkboxes under the first are tasks, under the others they are not, since people
-write checks as checkboxes too, and agents write proposals."""
 
 LARGE_BYTES = 50_000
 """Above this size the file deserves a warning: every iteration pays for reading it."""
@@ -133,12 +133,12 @@ def parse(text: bytes) -> Progress:
     """Parses the text of a progress file; any bytes are valid."""
     words: dict[str, list[Line]] = {}
     headings: list[tuple[Line, int, str]] = []
+    # The checkboxes, each with what `kinds` says of its place.
     items: list[tuple[str, Task]] = []
-    """The checkboxes, each with what `kinds` says of its place."""
+    # What `_LISTS` finds in the innermost such title around this line, for headings down to each level.
     kinds, listed = [""] * 7, ""
-    """What `_LISTS` finds in the innermost such title around this line, for headings down to each level."""
+    # The list items around this line: the column of each, and the innermost task that it belongs to.
     nested: list[tuple[int, Task | None]] = [(-1, None)]
-    """The list items around this line: the column of each, and the innermost task that it belongs to."""
     is_head, is_below_done = True, False
     for line in read_lines_and_fences(text).lines:
         kind = _KIND.fullmatch(line.body.decode(errors="surrogateescape"))

@@ -15,10 +15,10 @@ from ralph.plan.progress import encode_text, insert_lines, replace_ranges
 from ralph.plan.tasks import Note, Task, find_task, new_id, read_tasks, task_lines
 from ralph.words import one_line, timestamp, without_control_codes
 
+# Most characters of a note: room for a whole review, and for the lines of output that `CheckResult.why` keeps.
 _LONGEST = 5_000
-"""Most characters of a note: room for a whole review, and for the lines of output that `CheckResult.why` keeps."""
+# Indented lines that begin neither an item nor a fence: they continue the item above.
 _GOES_ON = re.compile(rb"(?:[ \t]+(?!(?:[-*+]|\d{1,9}[.)])[ \t]|`{3}|~{3})[^\s#][^\n]*(?:\n|\Z))*")
-"""Indented lines that begin neither an item nor a fence: they continue the item above."""
 
 _OF_ATTEMPTS = ("failed", "role", "blocked", "begun", "cannot run", "claimed", "reopened", "dismissed")
 BY_AGENT = "by the agent: "

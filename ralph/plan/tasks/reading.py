@@ -8,8 +8,8 @@ from graphlib import CycleError, TopologicalSorter
 from ralph.plan.progress import Task, encode_text, parse
 from ralph.words import join_names, shorten
 
+# Leaves room for `_2` within the 64 characters of an id.
 _LONGEST_ID = 56
-"""Leaves room for `_2` within the 64 characters of an id."""
 
 
 def read_tasks(text: bytes) -> tuple[Task, ...]:
