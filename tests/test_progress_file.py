@@ -162,6 +162,7 @@ def test_of_what_several_ralphs_write_at_the_same_time_nothing_is_lost(file: Pro
 import pathlib, sys
 from ralph.plan import progress
 from ralph.plan.progress.file import ProgressFile
+from ralph.store.state import State
 path = pathlib.Path({str(file.path)!r})
 file = ProgressFile(path, State("feature", path))
 for number in range(100):
