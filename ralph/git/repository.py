@@ -60,11 +60,15 @@ class Git:
         done = self._call(*arguments)
         return error_text(done) if done.code else ""
 
-    def merge_trees(self, ours: str, theirs: str) -> tuple[str, list[str]]:
-        """Merges two commits in memory. Returns the tree, or the conflicting files; neither if git is too old."""
-        done = self._call("merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", ours, theirs)
+    @functools.cache  # noqa: B019 - a run asks one repository
+    def apply_on_top(self, base: str, commit: str) -> tuple[str, list[str]]:
+        """Returns a commit with this commit's changes on top of the base, or the files in which they conflict.
+
+        Neither if git is too old to determine that without a working tree.
+        """
+        done = self._call("merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", base, commit)
         tree, *names = names_in(done.stdout) if done.code in (0, 1) else [""]
-        return ("" if done.code else tree), names
+        return "" if done.code else self.output_of("commit-tree", tree, "-p", base, "-m", "ralph"), names
 
     def list_names(self, *arguments: str) -> list[str]:
         """Runs git with `-z` and returns the names that it prints."""

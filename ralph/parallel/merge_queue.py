@@ -63,7 +63,7 @@ class MergeQueue:
         for entry in self.entries[: self._width]:
             if not base:
                 return
-            on_top, conflicts = self._apply_on_top(base, entry.commit)
+            on_top, conflicts = self.repository.apply_on_top(base, entry.commit)
             is_checked = self._tree_of(entry.base) == self._tree_of(base)
             if entry.work:
                 entry.is_canceled |= not is_checked
@@ -128,15 +128,6 @@ class MergeQueue:
         return self.repository.read_branch(self._ref_of(task))
 
     @cache  # noqa: B019 - a run has one queue
-    def _apply_on_top(self, base: str, commit: str) -> tuple[str, list[str]]:
-        """Returns a commit with this commit's changes on top of the base, or the files in which they conflict.
-
-        Neither if git is too old to determine that without a working tree.
-        """
-        tree, names = self.repository.merge_trees(base, commit)
-        return self.repository.output_of("commit-tree", tree, "-p", base, "-m", "ralph"), names
-
-    @cache  # noqa: B019 - same
     def _tree_of(self, commit: str) -> str:
         return self.repository.output_of("rev-parse", "--verify", "--quiet", f"{commit}^{{tree}}")
 
