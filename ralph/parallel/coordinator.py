@@ -22,7 +22,6 @@ from ralph.plan import progress, tasks
 from ralph.plan.tasks import Task, edits
 from ralph.run import acceptance, evidence, notices
 from ralph.run.context import CurrentIteration, Run, merge_window
-from ralph.run.evidence import check_done
 from ralph.run.judge import Controller, Iteration, TurnFindings
 from ralph.run.stop_rules import Reason, Stop, remaining_usd, stop_reason
 from ralph.words import format_duration, plural
@@ -216,12 +215,20 @@ class ParallelController(Controller):
         elif attempt.is_taken_back(self._file.text):
             turn.outcome = Outcome.OK
         if not attempt.iteration.number:
-            number = run.earlier + run.tally.iterations + 1
-            transcript = Path(result.transcript or run.state.journal)  # which says what is known if nothing was printed
-            attempt.iteration = attempt.iteration._replace(number=number, transcript=transcript)
+            attempt.iteration = attempt.iteration._replace(
+                number=run.earlier + run.tally.iterations + 1,
+                # if nothing was printed, the journal says what is known
+                transcript=Path(result.transcript or run.state.journal),
+            )
         run.live.iteration, now = attempt.iteration, self._file.last
-        findings, is_merge = TurnFindings(blocked=run.git_settings.block_reason), bool(attempt.commit)
-        return Iteration(before=now, after=now, turn=turn, commits=Commits(), findings=findings, is_merge=is_merge)
+        return Iteration(
+            before=now,
+            after=now,
+            turn=turn,
+            commits=Commits(),
+            findings=TurnFindings(blocked=run.git_settings.block_reason),
+            is_merge=bool(attempt.commit),
+        )
 
     def conclude(self, iteration: Iteration) -> Iteration:
         """Merges what passed and ticks its task, or queues it to be merged; or writes down why the attempt failed."""
@@ -282,7 +289,7 @@ class ParallelController(Controller):
         self._file.edit(edits.with_task_done, self.last.task.id)
         self.queue.remove(self.last.task)
         self.tidy_task_list()
-        wrong = () if run.read_progress().open else tuple(check_done(run, is_verified=True))
+        wrong = () if run.read_progress().open else tuple(evidence.check_done(run, is_verified=True))
         return replace(iteration, moved=True, passed=True, refused=wrong, commits=commits)
 
     def recheck(self) -> Mapping[str, str] | None:
