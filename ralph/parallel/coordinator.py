@@ -147,10 +147,15 @@ class ParallelController(Controller):
         if any(progress.section_lines(attempt.given, "Messages") for attempt in self.running):
             start, end = progress.section_range(text, "Messages")
             text = text[:start] + b"\n" + text[end:]  # another agent already has them
-        begun = CurrentIteration(task=task.id, began=run.pace.uptime_s())
         commit = self.queue.queued_commit(task)
-        base = "" if commit else self.queue.tip()  # a commit is checked first
-        attempt = TaskAttempt(task=task, base=base, given=text, iteration=begun, share_usd=share_usd, commit=commit)
+        attempt = TaskAttempt(
+            task=task,
+            base="" if commit else self.queue.tip(),  # a commit is checked first
+            given=text,
+            iteration=CurrentIteration(task=task.id, began=run.pace.uptime_s()),
+            share_usd=share_usd,
+            commit=commit,
+        )
         self._file.edit(edits.with_mark, "~", task.id)
         if commit:  # no agent has to work on it again
             run.screen.remark(f"ralph: {task.id} passed in an earlier run and waits to be merged")
@@ -247,8 +252,7 @@ class ParallelController(Controller):
             return iteration
         if attempt.is_taken_back(self._file.text):
             queue.set_aside(attempt)
-            why = f"{task.id} was taken back while it was tried"
-            return replace(iteration, failed=why, may_retry=True, moved=True)
+            return replace(iteration, failed=f"{task.id} was taken back while it was tried", may_retry=True, moved=True)
         if not result.passed:
             return self._fail(iteration)
         if not result.commit:
@@ -269,8 +273,9 @@ class ParallelController(Controller):
             self._file.edit(edits.with_mark, "!", task.id, note="blocked", why=blocked)
             return replace(iteration, failed=f"{task.id} is blocked: {blocked}", may_retry=True)
         self._file.edit(edits.with_failure, task.id, why, most)
-        failed = f"{task.id}, attempt {task.tries + 1}: {why}"
-        return replace(iteration, failed=failed, may_retry=task.has_attempts_left(most))
+        return replace(
+            iteration, failed=f"{task.id}, attempt {task.tries + 1}: {why}", may_retry=task.has_attempts_left(most)
+        )
 
     def _merge(self, iteration: Iteration) -> Iteration:
         """Moves the branch to the commit and ticks the task; otherwise it stays queued, maybe until the next run."""

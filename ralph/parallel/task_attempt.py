@@ -6,7 +6,6 @@ from difflib import SequenceMatcher
 
 from ralph.parallel.attempt import AttemptResult
 from ralph.plan import progress, tasks
-from ralph.plan.progress import encode_text
 from ralph.plan.tasks import Task, edits
 from ralph.run.context import CurrentIteration
 
@@ -41,7 +40,7 @@ class TaskAttempt:
     @property
     def why_blocked(self) -> str | None:
         """Why the agent says that it needs the user; None if it does not say so."""
-        left = progress.parse(encode_text(self.result.progress))
+        left = progress.parse(progress.encode_text(self.result.progress))
         task = tasks.find_task(left.tasks, self.task.id)
         if task and task.mark == "!" and task.tries == self.task.tries:
             return "".join(task.note_values("blocked"))
@@ -54,7 +53,7 @@ class TaskAttempt:
 
     def with_agents_edits(self, text: bytes) -> bytes:
         """Returns the progress file with the agent's changes to the sections it may edit, and the task's evidence."""
-        now = encode_text(self.result.progress)
+        now = progress.encode_text(self.result.progress)
         new = text
         for title in ("Messages", "Notes", "Proposed") if now else ():
             before, theirs = (one[slice(*progress.section_range(one, title))] for one in (self.given, now))
