@@ -86,8 +86,9 @@ class Git:
         return found
 
     def _call(self, *arguments: str, stdin: bytes = b"", timeout_s: float = _TIMEOUT_S) -> Finished:
-        pinned = ("-c", "core.hooksPath=/dev/null")
-        return run_git(*pinned, *arguments, cwd=self.root, env=self._env, stdin=stdin, timeout_s=timeout_s)
+        return run_git(
+            "-c", "core.hooksPath=/dev/null", *arguments, cwd=self.root, env=self._env, stdin=stdin, timeout_s=timeout_s
+        )
 
 
 class Repository(Git):
@@ -97,10 +98,13 @@ class Repository(Git):
         self.paths = paths
         """The paths of its parts, as git reports them."""
         root, self.git_dir, self.common, self.index, self.hooks = map(Path, paths)
-        env = {"GIT_DIR": paths[1], "GIT_WORK_TREE": paths[0], "GIT_INDEX_FILE": paths[3]}
-        super().__init__(root, {**os.environ, **env, "GIT_NO_REPLACE_OBJECTS": "1"})
-        self.index_lock = Path(f"{self.index}.lock")
-        """Exists while a git holds the index, such as a `git commit` that waits for its editor."""
+        env = {
+            "GIT_DIR": paths[1],
+            "GIT_WORK_TREE": paths[0],
+            "GIT_INDEX_FILE": paths[3],
+            "GIT_NO_REPLACE_OBJECTS": "1",
+        }
+        super().__init__(root, os.environ | env)
         self.index_copy = shadow_folder(root) / "index-of-project"
         """Where `save_head_and_index` saves a copy of the index."""
 
