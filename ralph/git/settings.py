@@ -156,8 +156,7 @@ def _included_files(path: str, text: str) -> list[str]:
 def parse_git_settings(text: str) -> set[str]:
     """Parses a git settings file into entries of key, line break and value; an unreadable file is one entry."""
     env = {**os.environ, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
-    asked = ("config", "-z", "--no-includes", "--list", "--file", "-")
-    done = run_git(*asked, cwd=Path("/"), env=env, stdin=os.fsencode(text))
+    done = run_git("config", "-z", "--no-includes", "--list", "--file", "-", cwd="/", env=env, stdin=os.fsencode(text))
     return {f"what git cannot read\n{text}"} if done.code else set(names_in(done.stdout))
 
 

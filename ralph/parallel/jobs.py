@@ -133,9 +133,11 @@ class JobMaker:
         """The git settings for a clone: on this machine the repository's, elsewhere the user's as well."""
         scope = [] if self._is_elsewhere else ["--local"]
         found = self._repository.list_names("config", "-z", "--list", *scope)
-        kept = [entry.replace("\n", "=", 1) for entry in found if not _PLACE_KEYS.match(entry)]
-        queued = "remote.origin.fetch=+refs/ralph/queue/*:refs/ralph/queue/*"  # the commits that checks are about
-        return [*kept, queued, f"core.hookspath={self._hooks_place}"]
+        return [
+            *(entry.replace("\n", "=", 1) for entry in found if not _PLACE_KEYS.match(entry)),
+            "remote.origin.fetch=+refs/ralph/queue/*:refs/ralph/queue/*",  # the commits that checks are about
+            f"core.hookspath={self._hooks_place}",
+        ]
 
     def _environment(self, task: Task) -> dict[str, str]:
         """The settings given here, as an attempt's environment; its plan, `.ralph.env` and templates hold the rest."""
@@ -154,14 +156,14 @@ class JobMaker:
 
     def _arguments(self, attempt: TaskAttempt) -> list[str]:
         """The arguments for the ralph of an attempt: one attempt at this task, within what is left of the limits."""
-        run, task, share_usd = self._run, attempt.task, attempt.share_usd
+        run, task = self._run, attempt.task
         plan, most_s = run.start.plan, run.settings.max_time
         is_here = plan.is_relative_to(self._repository.root)
         one_try = f"build --strict --jobs 1 --task {task.id} --max-tries {task.tries + 1} --max-failures 1 --delay 0"
         name = f"./{os.path.relpath(plan, run.top)}" if is_here else str(plan)  # so that any name works
         words = [name, *one_try.split(), "--no-wait"]
-        if share_usd is not None:
-            words += ["--max-cost", f"{share_usd:.4f}"]
+        if attempt.share_usd is not None:
+            words += ["--max-cost", f"{attempt.share_usd:.4f}"]
         if most_s is not None:
             words += ["--max-time", f"{max(1.0, most_s - run.elapsed_s()):.3f}s"]
         return [*words, "--", *run.start.asked.agent_arguments]
