@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from ralph.agent.turn import Commits
 from ralph.files import read_or_empty, state_home
@@ -48,8 +47,9 @@ def run_git(
     pinned = ("-c", "core.fsmonitor=false", "-c", "safe.bareRepository=explicit")
     argv = ["git", "--no-optional-locks", *pinned, "-C", str(cwd), *arguments]
     try:
-        env = {**env, "LC_ALL": "C", "GIT_NO_LAZY_FETCH": "1"}
-        return call_program(argv, timeout_s=timeout_s, env=env, stdin=stdin)
+        return call_program(
+            argv, timeout_s=timeout_s, env={**env, "LC_ALL": "C", "GIT_NO_LAZY_FETCH": "1"}, stdin=stdin
+        )
     except OSError as error:
         return Finished(code=127, stdout=b"", stderr=str(error).encode(errors="replace"))
 
@@ -71,20 +71,15 @@ def names_in(printed: bytes) -> list[str]:
 
 
 _Files = dict[str, tuple[str, object]]
-
-
-class Tree(NamedTuple):
-    """A commit and every file that differs from it, with what git says of it and what identifies its content."""
-
-    head: str
-    """Empty without a repository or before the first commit."""
-    files: _Files
+# A commit, empty without a repository or before the first one; and every file that differs from it, with what git says
+# of it and what identifies its content.
+_Tree = tuple[str, _Files]
 
 
 def commits_between(git: Callable[..., Finished], old: str, new: str) -> tuple[Commits, list[str]]:
     """Counts the commits from `old`, empty before the first, to `new`, with their lines; and lists their files."""
-    asked = ("diff", "--numstat", "-z", "--no-renames", "--no-ext-diff", old or _EMPTY_TREE, new)
-    rows = [row.split("\t", 2) for row in names_in(git(*asked).stdout)]
+    printed = git("diff", "--numstat", "-z", "--no-renames", "--no-ext-diff", old or _EMPTY_TREE, new).stdout
+    rows = [row.split("\t", 2) for row in names_in(printed)]
     added, removed = (
         sum(int(row[at]) for row in rows if row[at] != "-") for at in (0, 1)
     )  # a dash marks a binary file
@@ -99,17 +94,12 @@ def git_folder(tree: Path) -> Path:
     return tree / (leads or folder)  # an empty file leads nowhere
 
 
-def find_locks(tree: Path) -> list[Path]:
-    """Returns the lock files in the .git folder of this working tree."""
-    return [*git_folder(tree).glob("*.lock")]
-
-
 def remove_orphaned_locks(tree: Path, since: float) -> list[Path]:
     """Removes locks that are newer than `since`, in seconds since 1970, and have no owner; returns their paths.
 
     Other programs than git lock a repository too, for a moment: so a lock must stay unchanged for a while.
     """
-    new = {lock: at for lock in find_locks(tree) if (at := touched_at(lock)) > since - TICK_S}
+    new = {lock: at for lock in git_folder(tree).glob("*.lock") if (at := touched_at(lock)) > since - TICK_S}
     if not new or is_git_running(tree):
         return []
     time.sleep(_LOCKED_S)
@@ -157,14 +147,14 @@ class Changes:
     def take_changes(self) -> tuple[Commits, tuple[str, ...]]:
         """Returns the commits since the last look, and the files that changed, committed or not."""
         self.disturbed, self._bytes_left = False, _READ_BYTES
-        before, now = self._seen, self._look()
+        now = self._look()
         if now is None:
             return Commits(), ()
-        self._seen = now
-        names = {name for name in before.files | now.files if before.files.get(name) != now.files.get(name)}
-        commits = Commits(head=now.head, base=before.head)
-        if now.head not in ("", before.head):
-            commits, differ = commits_between(partial(run_git, cwd=self.tree), before.head, now.head)
+        (base, before), (head, files), self._seen = self._seen, now, now
+        names = {name for name, _ in before.items() ^ files.items()}
+        commits = Commits(head=head, base=base)
+        if head not in ("", base):
+            commits, differ = commits_between(partial(run_git, cwd=self.tree), base, head)
             names.update(differ)
         return commits, tuple(name for name in sorted(names) if not self._is_own(name))
 
@@ -178,11 +168,10 @@ class Changes:
     def _is_own(self, name: str) -> bool:
         return name in self._ignored or name.startswith(self._own)
 
-    def _look_by_git(self) -> Tree | None:
+    def _look_by_git(self) -> _Tree | None:
         """Looks at the working tree by git, without ignored files; None if git cannot tell."""
         env = {**os.environ, "GIT_CEILING_DIRECTORIES": str(self.tree.parent)}  # none above, if this one is broken
-        done = run_git(*_STATUS.split(), cwd=self.tree, env=env) if (self.tree / ".git").exists() else None
-        if done is None or done.code:
+        if not (self.tree / ".git").exists() or (done := run_git(*_STATUS.split(), cwd=self.tree, env=env)).code:
             return None
         head, files = "", _Files()
         for entry in names_in(done.stdout):
@@ -191,9 +180,9 @@ class Changes:
             elif entry[0] in _FIELDS:
                 name = entry.split(" ", _FIELDS[entry[0]])[-1]
                 files[name] = entry, self._identify_content(name)
-        return Tree(head, files)
+        return head, files
 
-    def _look_at_all(self) -> Tree:
+    def _look_at_all(self) -> _Tree:
         """Looks at all files, if git cannot tell which have changed."""
         files = _Files()
         for folder, inside, names in os.walk(self.tree):
@@ -203,7 +192,7 @@ class Changes:
                 files[name] = "", self._identify_content(name)
             if len(files) > _FILES_AT_MOST:
                 break
-        return Tree("", files)
+        return "", files
 
     def _identify_content(self, name: str) -> object:
         """Identifies a file's content and permissions; its timestamps do so if too much would have to be read."""

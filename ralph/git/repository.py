@@ -60,11 +60,15 @@ class Git:
         done = self._call(*arguments)
         return error_text(done) if done.code else ""
 
-    def merge_trees(self, ours: str, theirs: str) -> tuple[str, list[str]]:
-        """Merges two commits in memory. Returns the tree, or the conflicting files; neither if git is too old."""
-        done = self._call("merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", ours, theirs)
+    @functools.cache  # noqa: B019 - a run asks one repository
+    def apply_on_top(self, base: str, commit: str) -> tuple[str, list[str]]:
+        """Returns a commit with this commit's changes on top of the base, or the files in which they conflict.
+
+        Neither if git is too old to determine that without a working tree.
+        """
+        done = self._call("merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", base, commit)
         tree, *names = names_in(done.stdout) if done.code in (0, 1) else [""]
-        return ("" if done.code else tree), names
+        return "" if done.code else self.output_of("commit-tree", tree, "-p", base, "-m", "ralph"), names
 
     def list_names(self, *arguments: str) -> list[str]:
         """Runs git with `-z` and returns the names that it prints."""
@@ -82,8 +86,9 @@ class Git:
         return found
 
     def _call(self, *arguments: str, stdin: bytes = b"", timeout_s: float = _TIMEOUT_S) -> Finished:
-        pinned = ("-c", "core.hooksPath=/dev/null")
-        return run_git(*pinned, *arguments, cwd=self.root, env=self._env, stdin=stdin, timeout_s=timeout_s)
+        return run_git(
+            "-c", "core.hooksPath=/dev/null", *arguments, cwd=self.root, env=self._env, stdin=stdin, timeout_s=timeout_s
+        )
 
 
 class Repository(Git):
@@ -93,10 +98,13 @@ class Repository(Git):
         self.paths = paths
         """The paths of its parts, as git reports them."""
         root, self.git_dir, self.common, self.index, self.hooks = map(Path, paths)
-        env = {"GIT_DIR": paths[1], "GIT_WORK_TREE": paths[0], "GIT_INDEX_FILE": paths[3]}
-        super().__init__(root, {**os.environ, **env, "GIT_NO_REPLACE_OBJECTS": "1"})
-        self.index_lock = Path(f"{self.index}.lock")
-        """Exists while a git holds the index, such as a `git commit` that waits for its editor."""
+        env = {
+            "GIT_DIR": paths[1],
+            "GIT_WORK_TREE": paths[0],
+            "GIT_INDEX_FILE": paths[3],
+            "GIT_NO_REPLACE_OBJECTS": "1",
+        }
+        super().__init__(root, os.environ | env)
         self.index_copy = shadow_folder(root) / "index-of-project"
         """Where `save_head_and_index` saves a copy of the index."""
 

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from ralph.files import read_or_empty
 from ralph.git.changes import git_folder, names_in, run_git
+from ralph.git.repository import text_of
 from ralph.process.lock import working_tree
 from ralph.store.state import GitConfigFiles, State
 from ralph.words import join_names
@@ -83,8 +83,11 @@ class GitConfigWatch:
             what, harmless = self._describe_change(name, was, is_now)
             message = f"{name.removeprefix(f'{self._tree}/')} {what}"
             if not harmless:
-                texts = [text for text in (was, is_now) if text and not text.startswith(_LEADS)]
-                kept = [str(self._state.keep_copy(Path(name).name, os.fsencode(text))) for text in texts]
+                kept = [
+                    str(self._state.keep_copy(Path(name).name, os.fsencode(text)))
+                    for text in (was, is_now)
+                    if text and not text.startswith(_LEADS)
+                ]
                 self.serious.append(message + (f" (before and after are {', '.join(kept)})" if kept else ""))
             elif what:
                 self.harmless.append(message)
@@ -110,19 +113,19 @@ class GitConfigWatch:
         for folder in (self._top, *self._top.parents):  # git could find a repository in each
             if folder.is_relative_to(self._tree):
                 git_dir = git_folder(folder)
-                common = git_dir / os.fsdecode(read_or_empty(git_dir / "commondir")).strip()
+                common = git_dir / text_of(git_dir / "commondir").strip()
                 places += [f"{place}/{name}" for place in {git_dir, common} for name in _FILES]
         found = dict[str, str]()
         for path in places:
             if path not in found:
-                found[path] = text = os.fsdecode(read_or_empty(path))
+                found[path] = text = text_of(path)
                 places += _included_files(path, text) if "include" in text.lower() else ()
         return found
 
 
 def snapshot_git_folders(root: str, git_dir: str, common: str) -> dict[str, str]:
     """Returns hooks and rules by path, where git's folders are, and where links in them lead, as deep as git writes."""
-    found = {f"{root}/.git": os.fsdecode(read_or_empty(f"{root}/.git"))}
+    found = {f"{root}/.git": text_of(f"{root}/.git")}
     found |= {one: _LEADS + os.path.realpath(one) for one in (root, git_dir, common) if Path(one).is_dir()}
     for top in {git_dir, common}:
         for folder, inside, names in os.walk(top):
@@ -132,7 +135,7 @@ def snapshot_git_folders(root: str, git_dir: str, common: str) -> dict[str, str]
                 if os.path.islink(path):  # noqa: PTH114 - some hundred, and Path takes thrice as long
                     found[path] = _LEADS + os.readlink(path)  # noqa: PTH115 - a string
                 elif below in _RULES or (below.startswith("/hooks/") and not name.endswith(".sample")):
-                    found[path] = os.fsdecode(read_or_empty(path))
+                    found[path] = text_of(path)
             if folder == top:
                 inside[:] = _DEEP
             elif folder == f"{top}/objects":
@@ -141,19 +144,19 @@ def snapshot_git_folders(root: str, git_dir: str, common: str) -> dict[str, str]
 
 
 @cache
-def _included_files(path: str, text: str) -> tuple[str, ...]:
+def _included_files(path: str, text: str) -> list[str]:
     """The files that this one includes, whatever the condition."""
-    found = [one.partition("\n") for one in parse_git_settings(text)]
-    paths = [value for key, _, value in found if re.match(r"include(if\..*)?\.path$", key)]
-    beside = Path(path).parent
-    return tuple(str(beside / os.path.expanduser(one)) for one in paths)  # noqa: PTH111 - an unknown user is not an error
+    return [
+        str(Path(path).parent / os.path.expanduser(value))  # noqa: PTH111 - an unknown user is not an error
+        for key, _, value in (one.partition("\n") for one in parse_git_settings(text))
+        if re.match(r"include(if\..*)?\.path$", key)
+    ]
 
 
 def parse_git_settings(text: str) -> set[str]:
     """Parses a git settings file into entries of key, line break and value; an unreadable file is one entry."""
     env = {**os.environ, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
-    asked = ("config", "-z", "--no-includes", "--list", "--file", "-")
-    done = run_git(*asked, cwd=Path("/"), env=env, stdin=os.fsencode(text))
+    done = run_git("config", "-z", "--no-includes", "--list", "--file", "-", cwd="/", env=env, stdin=os.fsencode(text))
     return {f"what git cannot read\n{text}"} if done.code else set(names_in(done.stdout))
 
 

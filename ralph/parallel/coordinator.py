@@ -22,7 +22,6 @@ from ralph.plan import progress, tasks
 from ralph.plan.tasks import Task, edits
 from ralph.run import acceptance, evidence, notices
 from ralph.run.context import CurrentIteration, Run, merge_window
-from ralph.run.evidence import check_done
 from ralph.run.judge import Controller, Iteration, TurnFindings
 from ralph.run.stop_rules import Reason, Stop, remaining_usd, stop_reason
 from ralph.words import format_duration, plural
@@ -148,10 +147,15 @@ class ParallelController(Controller):
         if any(progress.section_lines(attempt.given, "Messages") for attempt in self.running):
             start, end = progress.section_range(text, "Messages")
             text = text[:start] + b"\n" + text[end:]  # another agent already has them
-        begun = CurrentIteration(task=task.id, began=run.pace.uptime_s())
         commit = self.queue.queued_commit(task)
-        base = "" if commit else self.queue.tip()  # a commit is checked first
-        attempt = TaskAttempt(task=task, base=base, given=text, iteration=begun, share_usd=share_usd, commit=commit)
+        attempt = TaskAttempt(
+            task=task,
+            base="" if commit else self.queue.tip(),  # a commit is checked first
+            given=text,
+            iteration=CurrentIteration(task=task.id, began=run.pace.uptime_s()),
+            share_usd=share_usd,
+            commit=commit,
+        )
         self._file.edit(edits.with_mark, "~", task.id)
         if commit:  # no agent has to work on it again
             run.screen.remark(f"ralph: {task.id} passed in an earlier run and waits to be merged")
@@ -216,12 +220,20 @@ class ParallelController(Controller):
         elif attempt.is_taken_back(self._file.text):
             turn.outcome = Outcome.OK
         if not attempt.iteration.number:
-            number = run.earlier + run.tally.iterations + 1
-            transcript = Path(result.transcript or run.state.journal)  # which says what is known if nothing was printed
-            attempt.iteration = attempt.iteration._replace(number=number, transcript=transcript)
+            attempt.iteration = attempt.iteration._replace(
+                number=run.earlier + run.tally.iterations + 1,
+                # if nothing was printed, the journal says what is known
+                transcript=Path(result.transcript or run.state.journal),
+            )
         run.live.iteration, now = attempt.iteration, self._file.last
-        findings, is_merge = TurnFindings(blocked=run.git_settings.block_reason), bool(attempt.commit)
-        return Iteration(before=now, after=now, turn=turn, commits=Commits(), findings=findings, is_merge=is_merge)
+        return Iteration(
+            before=now,
+            after=now,
+            turn=turn,
+            commits=Commits(),
+            findings=TurnFindings(blocked=run.git_settings.block_reason),
+            is_merge=bool(attempt.commit),
+        )
 
     def conclude(self, iteration: Iteration) -> Iteration:
         """Merges what passed and ticks its task, or queues it to be merged; or writes down why the attempt failed."""
@@ -240,8 +252,7 @@ class ParallelController(Controller):
             return iteration
         if attempt.is_taken_back(self._file.text):
             queue.set_aside(attempt)
-            why = f"{task.id} was taken back while it was tried"
-            return replace(iteration, failed=why, may_retry=True, moved=True)
+            return replace(iteration, failed=f"{task.id} was taken back while it was tried", may_retry=True, moved=True)
         if not result.passed:
             return self._fail(iteration)
         if not result.commit:
@@ -262,8 +273,9 @@ class ParallelController(Controller):
             self._file.edit(edits.with_mark, "!", task.id, note="blocked", why=blocked)
             return replace(iteration, failed=f"{task.id} is blocked: {blocked}", may_retry=True)
         self._file.edit(edits.with_failure, task.id, why, most)
-        failed = f"{task.id}, attempt {task.tries + 1}: {why}"
-        return replace(iteration, failed=failed, may_retry=task.has_attempts_left(most))
+        return replace(
+            iteration, failed=f"{task.id}, attempt {task.tries + 1}: {why}", may_retry=task.has_attempts_left(most)
+        )
 
     def _merge(self, iteration: Iteration) -> Iteration:
         """Moves the branch to the commit and ticks the task; otherwise it stays queued, maybe until the next run."""
@@ -282,7 +294,7 @@ class ParallelController(Controller):
         self._file.edit(edits.with_task_done, self.last.task.id)
         self.queue.remove(self.last.task)
         self.tidy_task_list()
-        wrong = () if run.read_progress().open else tuple(check_done(run, is_verified=True))
+        wrong = () if run.read_progress().open else tuple(evidence.check_done(run, is_verified=True))
         return replace(iteration, moved=True, passed=True, refused=wrong, commits=commits)
 
     def recheck(self) -> Mapping[str, str] | None:

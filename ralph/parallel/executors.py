@@ -136,5 +136,5 @@ def attempt_on_worker(job: bytes) -> Finished:
         COMMAND,
         timeout_s=_LONGEST_S,
         stdin=job,
-        should_end=lambda: bool(task.state != "executing" or worker.status.name == "closing"),
+        should_end=lambda: task.state != "executing" or worker.status.name == "closing",
     )

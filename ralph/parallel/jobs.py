@@ -81,16 +81,17 @@ class JobMaker:
     def make_job(self, attempt: TaskAttempt) -> TaskJob:
         """Returns the job to try the attempt's task, beginning from its base."""
         run, settings, tree = self._run, self._run.settings, self._repository.root
-        own_files, bundle = {"PROGRESS.md": (0o600, attempt.given.decode(errors="surrogateescape"))}, ""
+        own_files = {"PROGRESS.md": (0o600, attempt.given.decode(errors="surrogateescape"))}
         for name, text in prompt.user_templates(settings.prompts).items():
             own_files[f"prompts/{name}"] = 0o600, text
-        if self._is_elsewhere:  # then it needs everything that its work can be based on
-            bundle = pack_bundle(self._repository, attempt.base, "HEAD", "--branches", "--glob=refs/ralph/queue")
         return TaskJob(
             name=f"{run.state.folder.name}/{attempt.task.id}",
             commit=attempt.base,
             source=str(tree),
-            bundle=bundle,
+            # everything that its work can be based on
+            bundle=pack_bundle(self._repository, attempt.base, "HEAD", "--branches", "--glob=refs/ralph/queue")
+            if self._is_elsewhere
+            else "",
             here=os.path.relpath(run.top, tree),
             files=own_files | self._files_for_clone(),
             config=self._git_settings(),
@@ -107,8 +108,8 @@ class JobMaker:
         env = {**job.env, "RALPH_EVIDENCE": "off", "RALPH_AGENT_BUILD": f"{os.path.relpath('.', job.here)}/../{_AGENT}"}
         if self._run.settings.roles:
             env["RALPH_ROLES"] = "build"  # the other roles have already run
-        name = f"{job.name}+before-landing"  # which the id of no task can end with
-        return replace(job, name=name, files=files, env=env)
+        # the id of no task can end like this
+        return replace(job, name=f"{job.name}+before-landing", files=files, env=env)
 
     def _files_for_clone(self) -> dict[str, tuple[int, str]]:
         """Mode and text of the files that a clone needs and no commit contains, by path."""
@@ -132,9 +133,11 @@ class JobMaker:
         """The git settings for a clone: on this machine the repository's, elsewhere the user's as well."""
         scope = [] if self._is_elsewhere else ["--local"]
         found = self._repository.list_names("config", "-z", "--list", *scope)
-        kept = [entry.replace("\n", "=", 1) for entry in found if not _PLACE_KEYS.match(entry)]
-        queued = "remote.origin.fetch=+refs/ralph/queue/*:refs/ralph/queue/*"  # the commits that checks are about
-        return [*kept, queued, f"core.hookspath={self._hooks_place}"]
+        return [
+            *(entry.replace("\n", "=", 1) for entry in found if not _PLACE_KEYS.match(entry)),
+            "remote.origin.fetch=+refs/ralph/queue/*:refs/ralph/queue/*",  # the commits that checks are about
+            f"core.hookspath={self._hooks_place}",
+        ]
 
     def _environment(self, task: Task) -> dict[str, str]:
         """The settings given here, as an attempt's environment; its plan, `.ralph.env` and templates hold the rest."""
@@ -153,14 +156,14 @@ class JobMaker:
 
     def _arguments(self, attempt: TaskAttempt) -> list[str]:
         """The arguments for the ralph of an attempt: one attempt at this task, within what is left of the limits."""
-        run, task, share_usd = self._run, attempt.task, attempt.share_usd
+        run, task = self._run, attempt.task
         plan, most_s = run.start.plan, run.settings.max_time
         is_here = plan.is_relative_to(self._repository.root)
-        words = [f"./{os.path.relpath(plan, run.top)}" if is_here else str(plan)]  # so that any name works
-        one_try = f"build --strict --jobs 1 --task {task.id} --max-tries {task.tries + 1} --max-failures 1"
-        words += [*one_try.split(), "--delay", "0", "--no-wait"]
-        if share_usd is not None:
-            words += ["--max-cost", f"{share_usd:.4f}"]
+        one_try = f"build --strict --jobs 1 --task {task.id} --max-tries {task.tries + 1} --max-failures 1 --delay 0"
+        name = f"./{os.path.relpath(plan, run.top)}" if is_here else str(plan)  # so that any name works
+        words = [name, *one_try.split(), "--no-wait"]
+        if attempt.share_usd is not None:
+            words += ["--max-cost", f"{attempt.share_usd:.4f}"]
         if most_s is not None:
             words += ["--max-time", f"{max(1.0, most_s - run.elapsed_s()):.3f}s"]
         return [*words, "--", *run.start.asked.agent_arguments]

@@ -63,7 +63,7 @@ class MergeQueue:
         for entry in self.entries[: self._width]:
             if not base:
                 return
-            on_top, conflicts = self._apply_on_top(base, entry.commit)
+            on_top, conflicts = self.repository.apply_on_top(base, entry.commit)
             is_checked = self._tree_of(entry.base) == self._tree_of(base)
             if entry.work:
                 entry.is_canceled |= not is_checked
@@ -100,8 +100,13 @@ class MergeQueue:
 
     def merge(self, attempt: TaskAttempt) -> str:
         """Moves the branch from the attempt's base to its commit. Returns what is in the way if it could not."""
-        repository, short = self.repository, self._branch.removeprefix("refs/heads/")
-        self._put_on_base(attempt)
+        repository, short, base = self.repository, self._branch.removeprefix("refs/heads/"), attempt.base
+        head, _, message = repository.run("cat-file", "commit", attempt.commit).partition(b"\n\n")
+        # if the base only has the same files as its parent, it is made again; and signed if it was
+        if base and f"parent {base}\n".encode() not in head:
+            signs = ["-S"] * (b"\ngpgsig" in head)
+            made = repository.run("commit-tree", *signs, "-p", base, f"{attempt.commit}^{{tree}}", stdin=message)
+            self._keep_commit(attempt, made.decode().strip())
         if repository.read_head()[0] == self._branch:
             failed = repository.failure_of(*_PATIENT, "merge", *_PLAIN_MERGE, "--quiet", attempt.commit)
             names = join_names([line.strip() for line in failed.splitlines() if line.startswith("\t")])
@@ -114,29 +119,11 @@ class MergeQueue:
             failed = repository.failure_of(*_PATIENT, "update-ref", self._branch, attempt.commit, attempt.base)
         return "" if self.tip() == attempt.commit else failed or f"{short} was moved, which is"
 
-    def _put_on_base(self, attempt: TaskAttempt) -> None:
-        """Makes the attempt's commit again if its base only has the same files as its parent; signs it if it was."""
-        tree, base = f"{attempt.commit}^{{tree}}", attempt.base
-        head, _, message = self.repository.run("cat-file", "commit", attempt.commit).partition(b"\n\n")
-        if base and f"parent {base}\n".encode() not in head:
-            signs = ["-S"] * (b"\ngpgsig" in head)
-            made = self.repository.run("commit-tree", *signs, "-p", base, tree, stdin=message)
-            self._keep_commit(attempt, made.decode().strip())
-
     def queued_commit(self, task: Task) -> str:
         """The commit that passed for this task and waits to be merged; empty if there is none for its present text."""
         return self.repository.read_branch(self._ref_of(task))
 
     @cache  # noqa: B019 - a run has one queue
-    def _apply_on_top(self, base: str, commit: str) -> tuple[str, list[str]]:
-        """Returns a commit with this commit's changes on top of the base, or the files in which they conflict.
-
-        Neither if git is too old to determine that without a working tree.
-        """
-        tree, names = self.repository.merge_trees(base, commit)
-        return self.repository.output_of("commit-tree", tree, "-p", base, "-m", "ralph"), names
-
-    @cache  # noqa: B019 - same
     def _tree_of(self, commit: str) -> str:
         return self.repository.output_of("rev-parse", "--verify", "--quiet", f"{commit}^{{tree}}")
 

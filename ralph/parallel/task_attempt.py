@@ -6,7 +6,6 @@ from difflib import SequenceMatcher
 
 from ralph.parallel.attempt import AttemptResult
 from ralph.plan import progress, tasks
-from ralph.plan.progress import Progress, encode_text
 from ralph.plan.tasks import Task, edits
 from ralph.run.context import CurrentIteration
 
@@ -39,14 +38,9 @@ class TaskAttempt:
     """Why it cannot be applied on top of its base, if it cannot."""
 
     @property
-    def _left(self) -> Progress:
-        """The progress file as the attempt left it."""
-        return progress.parse(encode_text(self.result.progress))
-
-    @property
     def why_blocked(self) -> str | None:
         """Why the agent says that it needs the user; None if it does not say so."""
-        left = self._left
+        left = progress.parse(progress.encode_text(self.result.progress))
         task = tasks.find_task(left.tasks, self.task.id)
         if task and task.mark == "!" and task.tries == self.task.tries:
             return "".join(task.note_values("blocked"))
@@ -59,7 +53,7 @@ class TaskAttempt:
 
     def with_agents_edits(self, text: bytes) -> bytes:
         """Returns the progress file with the agent's changes to the sections it may edit, and the task's evidence."""
-        now = encode_text(self.result.progress)
+        now = progress.encode_text(self.result.progress)
         new = text
         for title in ("Messages", "Notes", "Proposed") if now else ():
             before, theirs = (one[slice(*progress.section_range(one, title))] for one in (self.given, now))
@@ -68,7 +62,7 @@ class TaskAttempt:
                 new = new[:start] + merge_lines(before, new[start:end], theirs) + new[end:]
             elif theirs != before:
                 new = progress.with_section_lines(new, title, theirs.strip(b"\n").split(b"\n"))
-        task = tasks.find_task(self._left.tasks, self.task.id)
+        task = tasks.find_task(tasks.read_tasks(now), self.task.id)
         return edits.with_evidence(edits.restore_own_sections(text, new).text, self.task.id, task.notes if task else ())
 
 

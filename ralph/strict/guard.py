@@ -136,7 +136,7 @@ class Guard:
 
     def wait_for_index(self) -> str:
         """Waits while another git holds the index, such as a `git commit` in an editor. Returns why in vain."""
-        lock, deadline = self._repository and self._repository.index_lock, time.monotonic() + _LOCKED_S
+        lock, deadline = self._repository and Path(f"{self._repository.index}.lock"), time.monotonic() + _LOCKED_S
         while lock and lock.exists():
             if time.monotonic() > deadline or signals.interrupted():
                 return f"{lock}: another git still holds the index"
