@@ -14,7 +14,6 @@ from ralph import files
 from ralph.errors import RalphError
 from ralph.notify.channels import Notice, deliver_notice, load_channels
 from ralph.settings import sources
-from ralph.settings.table import Source
 
 _SCRIPT = r'"test":(?!\s*"echo \\"Error: no test)'
 # Files, a pattern in the first, and the verify command if both are there; the first row that fits wins.
@@ -90,7 +89,7 @@ def save_settings(values: Mapping[str, str]) -> None:
     """
     path = sources.home_settings_path()
     real = Path(os.path.realpath(path))  # dotenv would put a file in the place of a link
-    list(sources.read_env_file(path, Source.HOME_FILE))  # raises at a malformed line
+    sources.channel_values()  # raises at a malformed line
     if re.search(r"[\\\r\n\0]", "".join(values.values())):  # not every python-dotenv reads it back
         raise RalphError("a value must be a single line, without a backslash")
     real.touch(0o600)
