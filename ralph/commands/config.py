@@ -51,12 +51,13 @@ def set_up_or_test_channels(what: str) -> int:
     names = click.Choice([*channels], case_sensitive=False)
     channel = channels[click.prompt("\nWhich one do you want to set up or change?", type=names, show_choices=False)]
     click.echo("\nEnter keeps what is there, - removes it. Secrets do not show while you type.")
-    changed = dict[str, str]()
+    changed = {}
     for name in channel.setting_names:
         there, secret = before.get(name, ""), name in channel.secret
         click.echo(f"\n  {name}: {'' if name in channel.needs else 'optional; '}{channel.help.get(name, '')}")
-        label = f"  value [{'***' if secret and there else there}]"
-        answer = click.prompt(label, default=there, show_default=False, hide_input=secret).strip()
+        answer = click.prompt(
+            f"  value [{'***' if secret and there else there}]", default=there, show_default=False, hide_input=secret
+        ).strip()
         if answer != there:
             changed[name] = "" if answer == "-" else answer
     if changed:
@@ -67,7 +68,8 @@ def set_up_or_test_channels(what: str) -> int:
 
 def _send_test_notices() -> int:
     """Sends a test notice to each channel that is set up and prints the result; returns 1 if one failed or none is."""
-    values, failures = sources.channel_values(), list[str]()
+    values = sources.channel_values()
+    failures = []
     notice = Notice("test", "Ralph Test", f"Notices from {socket.gethostname()} arrive here.")
     for channel in load_channels().values():
         missing = channel.missing(values)
@@ -104,15 +106,14 @@ def save_settings(values: Mapping[str, str]) -> None:
 
 def write_found_settings() -> None:
     """Writes settings for this project to ./.ralph.env, with the verify command that it finds."""
-    found = list[str]()
+    found = []
     for names, pattern, command in _SEEN:
         paths = [Path(name) for name in names.split(" and ")]
         if all(map(Path.is_file, paths)) and re.search(pattern, files.read_or_empty(paths[0]).decode(errors="replace")):
             click.echo(f"{names}: {command}")
             found.append(f"RALPH_VERIFY={shlex.quote(command)}")
     lines = "\n#".join(found or ["RALPH_VERIFY="])
-    path = Path(".ralph.env")
-    with path.open("x", encoding="utf-8") as file:
+    with Path(".ralph.env").open("x", encoding="utf-8") as file:
         file.write(f"# ralph's settings in this project; `ralph help settings` explains all of them.\n\n{lines}\n")
     message = f"before RALPH_DONE counts: {found[0]}" if found else "no check was found; set RALPH_VERIFY there"
     click.echo(f"./.ralph.env is written; {message}")
