@@ -8,7 +8,6 @@ from pkgutil import resolve_name
 from typing import Any
 
 import click
-from click.shell_completion import CompletionItem
 
 from ralph import __version__
 from ralph.errors import RalphError
@@ -124,9 +123,9 @@ class _PlanOrVerb(click.Group):
         verb = self.commands.get(args[0])
         return (args[0], verb, args[1:]) if verb else ("", _RUN, args)
 
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
         """Completes the first word: a verb, or a plan, which the shell finds itself."""
-        return [CompletionItem(incomplete, type="file"), *super().shell_complete(ctx, incomplete)]
+        return [*FILE.shell_complete(ctx, _PLAN, incomplete), *super().shell_complete(ctx, incomplete)]
 
     def get_help(self, _ctx: click.Context) -> str:
         """The help on one screen."""

@@ -1,7 +1,7 @@
 """The error for everything that users can cause."""
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 
 class RalphError(Exception):
@@ -15,7 +15,7 @@ class RalphError(Exception):
         """The text for the user: one line for each problem, with its remedy."""
         super().__init__(self.message)
         self.what, self.fix, self.exit_code, self.for_people = what, fix, exit_code, for_people
-        self.problems: Sequence[RalphError] = (self,)
+        self.problems = [self]
         """All problems, if several were found at once; else this one."""
 
     @classmethod
@@ -24,7 +24,7 @@ class RalphError(Exception):
         each = {one.message: one for problem in problems for one in problem.problems}
         problem, *_ = each.values()
         whole = cls("\n".join(each), problem.exit_code, for_people=problem.for_people)
-        whole.problems = tuple(each.values())
+        whole.problems = [*each.values()]
         return whole
 
 

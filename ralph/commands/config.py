@@ -14,7 +14,6 @@ from ralph import files
 from ralph.errors import RalphError
 from ralph.notify.channels import Notice, deliver_notice, load_channels
 from ralph.settings import sources
-from ralph.settings.table import Source
 
 _SCRIPT = r'"test":(?!\s*"echo \\"Error: no test)'
 # Files, a pattern in the first, and the verify command if both are there; the first row that fits wins.
@@ -52,12 +51,13 @@ def set_up_or_test_channels(what: str) -> int:
     names = click.Choice([*channels], case_sensitive=False)
     channel = channels[click.prompt("\nWhich one do you want to set up or change?", type=names, show_choices=False)]
     click.echo("\nEnter keeps what is there, - removes it. Secrets do not show while you type.")
-    changed = dict[str, str]()
+    changed = {}
     for name in channel.setting_names:
         there, secret = before.get(name, ""), name in channel.secret
         click.echo(f"\n  {name}: {'' if name in channel.needs else 'optional; '}{channel.help.get(name, '')}")
-        label = f"  value [{'***' if secret and there else there}]"
-        answer = click.prompt(label, default=there, show_default=False, hide_input=secret).strip()
+        answer = click.prompt(
+            f"  value [{'***' if secret and there else there}]", default=there, show_default=False, hide_input=secret
+        ).strip()
         if answer != there:
             changed[name] = "" if answer == "-" else answer
     if changed:
@@ -68,7 +68,8 @@ def set_up_or_test_channels(what: str) -> int:
 
 def _send_test_notices() -> int:
     """Sends a test notice to each channel that is set up and prints the result; returns 1 if one failed or none is."""
-    values, failures = sources.channel_values(), list[str]()
+    values = sources.channel_values()
+    failures = []
     notice = Notice("test", "Ralph Test", f"Notices from {socket.gethostname()} arrive here.")
     for channel in load_channels().values():
         missing = channel.missing(values)
@@ -90,7 +91,7 @@ def save_settings(values: Mapping[str, str]) -> None:
     """
     path = sources.home_settings_path()
     real = Path(os.path.realpath(path))  # dotenv would put a file in the place of a link
-    list(sources.read_env_file(path, Source.HOME_FILE))  # raises at a malformed line
+    sources.channel_values()  # raises at a malformed line
     if re.search(r"[\\\r\n\0]", "".join(values.values())):  # not every python-dotenv reads it back
         raise RalphError("a value must be a single line, without a backslash")
     real.touch(0o600)
@@ -105,15 +106,14 @@ def save_settings(values: Mapping[str, str]) -> None:
 
 def write_found_settings() -> None:
     """Writes settings for this project to ./.ralph.env, with the verify command that it finds."""
-    found = list[str]()
+    found = []
     for names, pattern, command in _SEEN:
         paths = [Path(name) for name in names.split(" and ")]
         if all(map(Path.is_file, paths)) and re.search(pattern, files.read_or_empty(paths[0]).decode(errors="replace")):
             click.echo(f"{names}: {command}")
             found.append(f"RALPH_VERIFY={shlex.quote(command)}")
     lines = "\n#".join(found or ["RALPH_VERIFY="])
-    path = Path(".ralph.env")
-    with path.open("x", encoding="utf-8") as file:
+    with Path(".ralph.env").open("x", encoding="utf-8") as file:
         file.write(f"# ralph's settings in this project; `ralph help settings` explains all of them.\n\n{lines}\n")
     message = f"before RALPH_DONE counts: {found[0]}" if found else "no check was found; set RALPH_VERIFY there"
     click.echo(f"./.ralph.env is written; {message}")

@@ -23,9 +23,7 @@ from ralph.plan.progress.file import ProgressFile
 from ralph.process import lock
 from ralph.process.programs import call_program
 from ralph.screen.text import terminal_width, wrap
-from ralph.settings import sources
-from ralph.settings.options import Invocation
-from ralph.settings.table import GivenSetting, Settings
+from ralph.settings import options, sources, table
 from ralph.words import join_names, plural, without_control_codes
 
 
@@ -50,7 +48,7 @@ Results = Iterator[tuple[str, ...]]
 """The level and what was found, and perhaps what to do about it."""
 
 
-def doctor(asked: Invocation) -> int:
+def doctor(asked: options.Invocation) -> int:
     """Checks everything and prints the results, those that need fixing last; returns 1 if there are any, else 0.
 
     Prints one line for a subject that is in order, unless the user wants everything.
@@ -59,7 +57,7 @@ def doctor(asked: Invocation) -> int:
     wrong = dict.fromkeys(one.subject for one in seen if one.level == "bad")
     if asked.as_json:
         print(json.dumps({"ok": not wrong, "checks": [one._asdict() for one in seen]}))
-        return int(bool(wrong))
+        return 1 if wrong else 0
     done = {one.subject for one in seen if one.level != "ok"}
     edge = terminal_width()
     for one in sorted(seen, key=lambda one: [*_MARKS].index(one.level)):
@@ -69,12 +67,13 @@ def doctor(asked: Invocation) -> int:
             rows += without_control_codes(command).splitlines()
             print(f"{_MARKS[one.level]:5}{one.subject:12}" + f"\n{'':{_INDENT}}".join(rows))
         done.add(one.subject)
-    found = f"{plural(len(wrong), 'problem')} to fix: {', '.join(wrong)}."
-    print(found if wrong else "A run would find what it needs.")
-    return int(bool(wrong))
+    print(
+        f"{plural(len(wrong), 'problem')} to fix: {', '.join(wrong)}." if wrong else "A run would find what it needs."
+    )
+    return 1 if wrong else 0
 
 
-def _examine(asked: Invocation) -> Iterator[_Check]:
+def _examine(asked: options.Invocation) -> Iterator[_Check]:
     """Yields all checks, subject by subject; one subject that fails does not hide the others."""
     doctor = _Doctor(asked)
     for subject in _SUBJECTS:
@@ -89,8 +88,8 @@ def _examine(asked: Invocation) -> Iterator[_Check]:
 class _Doctor:
     """Checks everything about a run that the user asks for; each of `_SUBJECTS` has a method."""
 
-    def __init__(self, asked: Invocation):
-        self.asked, self.settings = asked, Settings()
+    def __init__(self, asked: options.Invocation):
+        self.asked, self.settings = asked, table.Settings()
         self.agents: list[agent.Agent] = []
         """Empty if the settings are wrong."""
 
@@ -130,8 +129,7 @@ class _Doctor:
         found.load_prompt()
         path = found.progress_path
         file = ProgressFile(path, found.state)
-        now = file.read() if file.exists() else None
-        start.check_progress_owner(found, now)
+        now = start.read_own_progress(found, file)
         yield "ok", f"{path}: {now.task_counts}" if now else f"there is no {path} yet; the first run makes it"
         if early := start.why_nothing_to_do(found, found.with_imported_tasks(file.text)):
             yield "bad" if early.exit_code else "warning", f"{early.what}: a run ends at once", early.fix
@@ -213,6 +211,6 @@ class _Doctor:
             yield "ok", message, line
 
 
-def _without_secret(one: GivenSetting) -> str:
+def _without_secret(one: table.GivenSetting) -> str:
     """The value of a setting, without a URL that may contain a secret."""
     return "***" if one.variable == "RALPH_HEARTBEAT_URL" else one.text

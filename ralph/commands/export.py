@@ -3,14 +3,13 @@
 import json
 import os
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from ralph import files
 from ralph.commands import plans, run
 from ralph.errors import RalphError
 from ralph.plan import progress, taskjson, tasks
-from ralph.plan.tasks import Task, edits
+from ralph.plan.tasks import edits
 
 
 def print_export(word: str | None, *, form: str | None, output: str | None, progress_file: str | None) -> None:
@@ -22,8 +21,9 @@ def print_export(word: str | None, *, form: str | None, output: str | None, prog
     plan = plans.find_plan(word, progress_file)
     data, listed = files.read_or_empty(plan.path), files.read_or_empty(plan.progress_path)
     imported = taskjson.import_tasks(plan.path, data)
-    today: Sequence[Task] = imported.tasks if imported else ()
-    if listed or not imported:
+    if imported and not listed:
+        today = tuple(imported.tasks)
+    else:
         run.check_plan_matches(plan.path, plan.progress_path, progress.parse(listed))
         today = tasks.read_tasks(edits.with_ids(listed))
     if not today:

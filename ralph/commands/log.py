@@ -6,7 +6,6 @@ import time
 from pathlib import Path
 
 from ralph.commands import plans
-from ralph.commands.plans import Plan, PlanDetails
 from ralph.errors import RalphError
 from ralph.process.programs import run_in_front
 from ralph.screen.view import View
@@ -50,7 +49,7 @@ def _print_list(records: list[journal.Record]) -> None:
             _print_line(f"{mark} {format_moment(record.written_at, 0)}  {message}")
 
 
-def _print_iteration(seen: PlanDetails, number: str, what: str | None, view: View) -> None:
+def _print_iteration(seen: plans.PlanDetails, number: str, what: str | None, view: View) -> None:
     """Prints one iteration as the screen showed it, and its lines in the list; or its commits, raw output or prompt."""
     plan = seen.plan
     row = next((row for row in reversed(seen.iterations) if number in ("last", str(row.iteration))), None)
@@ -67,8 +66,9 @@ def _print_iteration(seen: PlanDetails, number: str, what: str | None, view: Vie
     path = plan.state_folder.folder / "transcripts" / row.transcript
     path = path.with_suffix(".prompt.md") if what == "prompt" else path
     if not path.is_file():
-        what = f"{plan.name}: there is no transcript of iteration {row.iteration}; the newest 200 MB are kept"
-        raise RalphError(what, 1)
+        raise RalphError(
+            f"{plan.name}: there is no transcript of iteration {row.iteration}; the newest 200 MB are kept", 1
+        )
     if what:
         sys.stdout.buffer.write(path.read_bytes())
         return
@@ -79,7 +79,7 @@ def _print_iteration(seen: PlanDetails, number: str, what: str | None, view: Vie
 class _TranscriptViewer:
     """Shows the transcript at `path`, even while it grows, and the agent's standard error."""
 
-    def __init__(self, plan: Plan, mode: str, iteration: int, path: Path, view: View):
+    def __init__(self, plan: plans.Plan, mode: str, iteration: int, path: Path, view: View):
         _print_line(f"{mode} {plan.name} · iteration {iteration}")
         self.path = path
         self._stream = view.begin()
@@ -92,7 +92,7 @@ class _TranscriptViewer:
             self._stream.finish()
 
 
-def _follow(plan: Plan, view: View) -> None:
+def _follow(plan: plans.Plan, view: View) -> None:
     """Shows the running iteration and those after it until the run ends. Raises RalphError without one."""
     if not plan.holder:
         raise RalphError(f"{plan.name}: no run works on it now", 1, fix=f"`ralph log {plan.name}` shows what was")

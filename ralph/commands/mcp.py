@@ -53,8 +53,7 @@ def _journaled(path: Path, tool: Callable[..., Answer]) -> Callable[..., Any]:
 
     @wraps(tool)
     async def call(**arguments: object) -> Answer:
-        name = f"ralph_{tool.__name__}"
-        line = journal.journal_line("tool", time.time(), message="", tool=name, arguments=arguments)
+        line = journal.journal_line("tool", time.time(), message="", tool=f"ralph_{tool.__name__}", arguments=arguments)
         try:
             return tool(**arguments)
         except RalphError as error:

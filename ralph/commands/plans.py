@@ -73,8 +73,9 @@ def find_plan(word: str | None, progress_file: str | None) -> Plan:
         return Plan(files.plan_name(path), path, progress_path)
     if files.is_file(progress_path):
         return _of_progress_file(progress_path)
-    what = f"{word}: there is no such plan here, and no {progress_path}"
-    raise RalphError(what, fix="ralph status lists what there is")
+    raise RalphError(
+        f"{word}: there is no such plan here, and no {progress_path}", fix="ralph status lists what there is"
+    )
 
 
 def plans_here() -> list[Plan]:

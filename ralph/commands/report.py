@@ -88,7 +88,8 @@ def _sums(seen: PlanDetails) -> Rows:
     yield "", f"Commits: {sums.commits}", f"+{sums.added:,} −{sums.removed:,}"  # noqa: RUF001 - a minus
     more = f"{format_duration(sums.verified_s)} of verifying, {format_duration(sums.waited_s)} of waiting"
     yield "", f"Agent's time: {format_duration(sums.duration_s)}", more
-    tried, models = Counter[str](), defaultdict[str, list[tuple[Record, int]]](list)
+    tried = Counter[str]()
+    models = defaultdict(list)
     for row in seen.iterations:
         if row.counted:
             tried[row.requirement_id] += bool(row.requirement_id) or row.mode == "build"

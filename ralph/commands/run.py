@@ -31,8 +31,7 @@ def start_run(asked: options.Invocation) -> int:
     held_lock = lock.acquire_lock(lock.working_tree(Path.cwd()))
     file = ProgressFile(start.progress_path, start.state)
     file.recall_text_before_death()
-    now = file.read() if file.exists() else None
-    check_progress_owner(start, now)
+    now = read_own_progress(start, file)
     if now and not held_lock.noted_holder().run and (early := why_nothing_to_do(start, file.text)):
         raise RalphError.of([early, *(start.imported.missing_from(file.text) if start.imported else ())])
     from ralph.commands.session import run_session  # noqa: PLC0415 - 60 ms, if there is work
@@ -115,14 +114,16 @@ def check_plan_matches(plan: Path, progress_path: Path, now: progress.Progress) 
         raise RalphError(f"{progress_path} belongs to another plan, {other}", fix=fix)
 
 
-def check_progress_owner(start: PreparedStart, now: progress.Progress | None) -> None:
-    """Raises RalphError if the progress file is another plan's, or is beside the plan and not in the current folder.
+def read_own_progress(start: PreparedStart, file: ProgressFile) -> progress.Progress | None:
+    """Reads the progress file; None if there is none. Raises RalphError if it is another plan's, or in another folder.
 
     Else cron in the wrong folder would start over.
     """
+    now = file.read() if file.exists() else None
     path, beside = start.progress_path, start.plan.with_name(f"{start.name}_PROGRESS.md")
     if now:
         check_plan_matches(start.plan, path, now)
     elif not start.settings.progress_file and beside.exists():
         fix = f"start ralph with -C {shlex.quote(str(beside.parent))}"
         raise RalphError(f"{path} is not in {Path.cwd()}, but there is one beside the plan", fix=fix)
+    return now

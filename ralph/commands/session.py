@@ -16,26 +16,21 @@ from ralph.agent.command import agent_environment
 from ralph.errors import RalphError
 from ralph.git.changes import Changes
 from ralph.git.settings import GitConfigWatch
-from ralph.loop.iteration import PlainController
-from ralph.loop.loop import loop
-from ralph.loop.modes import check_can_begin, start_controller, stop_controller
+from ralph.loop import iteration, loop, modes
 from ralph.notify.channels import Outbox
 from ralph.plan import progress
 from ralph.plan.progress.file import ProgressFile
-from ralph.process import signals
+from ralph.process import programs, signals
 from ralph.process.lock import Lock
 from ralph.process.pace import Pace
-from ralph.process.programs import kill_running_programs
 from ralph.process.supervisor import Supervisor
-from ralph.run import notices
-from ralph.run.command_runner import Console
+from ralph.run import command_runner, notices
 from ralph.run.context import LiveState, Run, merge_window
 from ralph.run.judge import Controller
 from ralph.run.prepared import PreparedStart
 from ralph.run.stop_rules import Reason, Stop
-from ralph.screen.screen import Screen
+from ralph.screen import screen, view
 from ralph.screen.text import is_attended
-from ralph.screen.view import View
 from ralph.settings import sources
 from ralph.store import journal
 from ralph.store.state import BlockReason, StartResult
@@ -46,7 +41,7 @@ def make_controller(run: Run) -> Controller:
     """Returns the controller for the mode of the run. Raises RalphError if it cannot work here."""
     start, settings = run.start, run.settings
     if not (settings.strict or settings.only):
-        return PlainController(run, None)
+        return iteration.PlainController(run, None)
     from ralph.strict import controller, guard  # noqa: PLC0415 - 20 ms that only --strict and --only pay
 
     tree_guard = guard.Guard(run)
@@ -55,7 +50,7 @@ def make_controller(run: Run) -> Controller:
     if commits and will_build and not run.current.number:  # not again in the middle of a run
         tree_guard.check_can_commit()
     if not start.is_strict_build:
-        return PlainController(run, tree_guard.around_turn if settings.only else None)
+        return iteration.PlainController(run, tree_guard.around_turn if settings.only else None)
     if run.supervisors:
         from ralph.parallel.coordinator import ParallelController  # noqa: PLC0415 - 20 ms that only --jobs pays
 
@@ -80,7 +75,7 @@ def run_session(
     failure = None
     try:
         _prepare_session(run, held_lock)
-        stop = loop(run)
+        stop = loop.loop(run)
     except RalphError as error:
         stop = run.stop_if_interrupted() or Stop(Reason.HOPELESS, error.message)
         failure = error if stop.reason is Reason.HOPELESS else None
@@ -89,9 +84,9 @@ def run_session(
     for supervisor in (run.supervisor, *run.supervisors):
         supervisor.dismiss()
     held_lock.holder_note.unlink(missing_ok=True)
-    if failure and not run.current.number:
-        raise failure
     if failure:
+        if not run.current.number:
+            raise failure
         return failure.exit_code
     return stop.reason.code + (signals.interrupted() or 0 if stop.reason is Reason.INTERRUPTED else 0)
 
@@ -104,7 +99,7 @@ def _open_run(
     pace = asked.pace or Pace()
     run_id = time.strftime("%Y%m%d-%H%M%S-") + os.urandom(3).hex()
     is_attempt = "RALPH_ATTEMPT" in os.environ
-    console = Console(Screen(quiet=asked.quiet, spinner=not asked.no_spinner), pace)
+    console = command_runner.Console(screen.Screen(quiet=asked.quiet, spinner=not asked.no_spinner), pace)
     file.say = console.complain
     monitor = "" if start.rehearsal else settings.heartbeat_url or ""
     values = {} if is_attempt else {**sources.channel_values(), "RALPH_HEARTBEAT_URL": monitor}
@@ -133,7 +128,7 @@ def _open_run(
         began=pace.uptime_s(),
         top=top,
         console=console,
-        view=View(console.screen.say_for_agent, whole=asked.verbose),
+        view=view.View(console.screen.say_for_agent, whole=asked.verbose),
         outbox=Outbox(values, lambda line: console.complain(line, once=line)),
         changes=Changes(top, start.own_files),
         git_settings=git_settings,
@@ -156,25 +151,25 @@ def _prepare_session(run: Run, held_lock: Lock) -> None:
 
         recovery.recover(run, held_lock)
     held_lock.write_holder(run.id, start.plan.name, start.progress_path)
-    check_can_begin(run)
+    modes.check_can_begin(run)
     if not file.exists() and not file.text:
-        where = os.path.relpath(start.plan)
-        file.edit(lambda text: text or progress.new_progress_text(start.name, where))
+        file.edit(lambda text: text or progress.new_progress_text(start.name, os.path.relpath(start.plan)))
         state.remove_note(StartResult)
         state.remove_note(BlockReason)
     noted = state.load_note(StartResult)
     run.tally.red_start = noted.failure if noted and noted.command == start.settings.verify else None
     file.read()
     if start.imported and not file.last.tasks and not file.last.done:
-        found = start.imported
-        run.console.complain(f"{plural(len(found.tasks), 'task')} taken from {found.place} into the Task List")
+        run.console.complain(
+            f"{plural(len(start.imported.tasks), 'task')} taken from {start.imported.place} into the Task List"
+        )
         file.edit(start.with_imported_tasks)
     for error in start.imported.missing_from(file.text) if start.imported else ():
         run.console.complain(error.message)
     if start.is_strict_build:
         start.read_valid_tasks(file.text)  # ends the run here if the list is wrong
     run.changes.begin()
-    start_controller(run)
+    modes.start_controller(run)
     if start.is_strict_build and file.last.verified and start.is_verified_stale(file.last):
         file.edit(progress.without_lines, "Verified")
     now = file.last
@@ -187,8 +182,8 @@ def _prepare_session(run: Run, held_lock: Lock) -> None:
         run.tally.begin_after_breaker(opened.reason, run.settings)
     state.remove_note(BlockReason)
     is_first_sum = run.settings.max_total_cost is not None and "Spent" not in now.words
-    looks_back = is_first_sum or not now.tasks  # 90 ms for 3,000 iterations
-    known = journal.parse_lines(files.read_or_empty(state.journal) if looks_back else b"")
+    # Only where it is needed, since 3,000 iterations take 90 ms.
+    known = journal.parse_lines(files.read_or_empty(state.journal) if is_first_sum or not now.tasks else b"")
     run.tally.has_moved = bool(now.tasks) or any(one.moved for one in journal.iterations_in(known))
     if is_first_sum and (spent := journal.sum_up(known).cost_usd):
         file.edit(progress.with_spent, spent)
@@ -197,7 +192,7 @@ def _prepare_session(run: Run, held_lock: Lock) -> None:
 def _close_session(run: Run, stop: Stop) -> None:
     """Prints and records how the run ended, sends the last notice, and stops what still runs for the run."""
     reason, has_begun = stop.reason, run.current.number > 0
-    stop_controller(run)
+    modes.stop_controller(run)
     run.console.set_activity("sending the last notice")
     run.write_journal(
         "run",
@@ -218,5 +213,5 @@ def _close_session(run: Run, stop: Stop) -> None:
     while run.outbox.has_pending() and time.monotonic() < deadline and not signals.is_impatient():
         signals.wait(0.05)
     run.outbox.close()
-    kill_running_programs()
+    programs.kill_running_programs()
     run.screen.close()

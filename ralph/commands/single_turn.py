@@ -13,9 +13,8 @@ from ralph import files
 from ralph.agent import command
 from ralph.errors import RalphError
 from ralph.notify import channels
-from ralph.plan import progress, tasks
+from ralph.plan import progress, prompt, tasks
 from ralph.plan.progress.file import ProgressFile
-from ralph.plan.prompt import Value
 from ralph.process import lock, programs, signals
 from ralph.run import acceptance, notices
 from ralph.run.prepared import PreparedStart
@@ -41,13 +40,12 @@ def show_dry_run(start: PreparedStart) -> None:
             task, acceptance.new_session_token(), start.state
         )
     agent = start.agents[0]._replace(rung=int(str(values.get("TRY", 1))) - 1)
-    argv = agent.command_line(start.settings, "…", file="…", mcp=start.tools_server)
     text = start.load_prompt().render({**values, "CAN_RUN": agent.can_run(start.settings)})
-    print(shlex.join(argv), end="\n\n")
+    print(shlex.join(agent.command_line(start.settings, "…", file="…", mcp=start.tools_server)), end="\n\n")
     print(text, end="")
 
 
-def _values_beside_task(start: PreparedStart, task_id: str = "") -> dict[str, Value]:
+def _values_beside_task(start: PreparedStart, task_id: str = "") -> dict[str, prompt.Value]:
     """Returns the variables of the next iteration's prompt that no task gives."""
     number = journal.count_iterations(start.state.journal) + 1
     return {"ITERATION": number, "MEMORY": notices.prompt_memory(start.state, task=task_id)}
@@ -115,8 +113,8 @@ def _converse(start: PreparedStart, file: ProgressFile) -> str:
     command.check_installed([agent], start.settings)
     env = {name: value for name, value in os.environ.items() if not name.startswith("RALPH_")}
     plan, before = files.read_or_empty(start.plan), file.read()
-    prompt = start.load_prompt().render(_values_beside_task(start))
-    programs.run_in_front(agent.command_line(start.settings, prompt), env=env)
+    argv = agent.command_line(start.settings, start.load_prompt().render(_values_beside_task(start)))
+    programs.run_in_front(argv, env=env)
     start.state.remove_note(AnnouncedConversation)
     changed = "is as it was" if files.read_or_empty(start.plan) == plan else "changed"
     return f"{start.plan.name} {changed} · {before.task_counts} before, {file.read().task_counts} now"

@@ -92,7 +92,7 @@ def parse_invocation(chosen: dict[str, Any], rest: Sequence[str], pace: "Pace | 
     plan, mode, number = [*words, "", "", ""][:3]
     if number:
         chosen["max_iterations"] = number
-    given = list[GivenSetting]()
+    given = []
     if requirements and chosen["strict"] is not False:  # as in ralph1
         implied = (("RALPH_STRICT", "true"), ("RALPH_ON_FAILURE", "restore"))
         given += [GivenSetting(*each, Source.PLAN, "--requirements") for each in implied]
@@ -115,6 +115,5 @@ def suggest_command(plan: str, mode: str) -> str:
     """Suggests what was likely meant if the first word is not a plan: a verb, a plan, or a mode before its plan."""
     known = {one: f"ralph {mode or 'PLAN'} {one}" for one in _mode_names()}
     root: Any = click.get_current_context().find_root().command
-    words = (*root.commands, *map(str, Path().glob("*.md")))
-    known |= {word: f"ralph {word} {mode}".rstrip() for word in words}
+    known |= {word: f"ralph {word} {mode}".rstrip() for word in (*root.commands, *map(str, Path().glob("*.md")))}
     return did_you_mean(plan, known)

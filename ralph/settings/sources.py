@@ -81,18 +81,21 @@ def collect_settings(plan: Path, given: Iterable[GivenSetting] = ()) -> list[Giv
     ]  # all others are ignored
     in_files = list(read_env_file(Path(".ralph.env"), Source.PROJECT_FILE))
     in_files += read_env_file(home_settings_path(), Source.HOME_FILE)
-    in_plan = read_plan_settings(files.read_or_empty(plan), plan.name)
-    return [*given, *in_plan, *in_environment, *reversed(in_files)]  # if a file sets a name twice, the last one counts
+    # If a file sets a name twice, the last one counts.
+    return [*given, *read_plan_settings(files.read_or_empty(plan), plan.name), *in_environment, *reversed(in_files)]
 
 
 def settings_of_mode(given: Sequence[GivenSetting], mode: str) -> Settings:
     """Returns the settings of a mode, with its template. Raises RalphError with all problems."""
-    own, is_rehearsal = agent_variable_name(mode), "RALPH_REHEARSAL" in os.environ
-    own_agents = [one._replace(variable="RALPH_AGENT") for one in given if one.variable == own and not is_rehearsal]
+    is_rehearsal = "RALPH_REHEARSAL" in os.environ
+    own_agents = [
+        one._replace(variable="RALPH_AGENT")
+        for one in given
+        if one.variable == agent_variable_name(mode) and not is_rehearsal
+    ]
     has_own_agent = any(one.text.strip() or one.source is Source.COMMAND_LINE for one in own_agents)
     if has_own_agent:
-        for_all = [one for one in given if one.variable not in OF_AGENTS]
-        given = for_all + own_agents
+        given = [one for one in given if one.variable not in OF_AGENTS] + own_agents
     known = resolve_only(given, "RALPH_PROMPTS", "RALPH_STRICT")
     template, text = prompt.find_template("task" if known.strict and mode == "build" else mode, known.prompts)
     comment = prompt.LEADING_COMMENT.match(text)
@@ -136,7 +139,8 @@ def resolve_settings(given: Iterable[GivenSetting], also_known: Sequence[str] = 
     Raises RalphError with everything that is wrong: unknown names, malformed values, sources that may not set what
     they set. `also_known` are names outside the table, such as those that channels read.
     """
-    problems, settings, lines = list[RalphError](), Settings(), dict[tuple[str, Source], GivenSetting]()
+    problems = []
+    settings, lines = Settings(), dict[tuple[str, Source], GivenSetting]()
     for one in sorted(given, key=lambda one: one.source):
         setting, key = BY_VARIABLE.get(one.variable), (one.variable, one.source)
         first = lines.setdefault(key, one)

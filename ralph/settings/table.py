@@ -87,11 +87,11 @@ def parse_matching(form: str, convert: Parser, allowed: str) -> Parser:
 
 def parse_matching_or_off(form: str, convert: Parser, allowed: str) -> Parser:
     """Returns such a parser that also reads "off" and "unlimited", as None."""
-
-    def convert_or_none(text: str) -> Any:
-        return None if text.lower() in ("off", "unlimited") else convert(text)
-
-    return parse_matching(f"off|unlimited|{form}", convert_or_none, f"{allowed}, off or unlimited")
+    return parse_matching(
+        f"off|unlimited|{form}",
+        lambda text: None if text.lower() in ("off", "unlimited") else convert(text),
+        f"{allowed}, off or unlimited",
+    )
 
 
 def _sum_seconds(text: str) -> float:
