@@ -66,9 +66,7 @@ class Notice(NamedTuple):
         """The variables that channel templates can use for this notice."""
         body = without_control_codes(self.body)
         name, _, emoji = EVENTS.get(self.event, "").partition(" ")
-        return {
-            "event": self.event,
-            "title": self.title,
+        return self._asdict() | {
             "body": body,
             "message": f"{self.title}\n{body}",
             "emoji": emoji,
@@ -215,8 +213,7 @@ def fill_templates(template: Any, variables: Values) -> Any:
         case list():
             return [fill_templates(item, variables) for item in template]
         case dict():
-            filled = ((key, fill_templates(item, variables)) for key, item in template.items())
-            return {key: item for key, item in filled if item != ""}
+            return {key: text for key, item in template.items() if (text := fill_templates(item, variables)) != ""}
         case str():
             environment = SandboxedEnvironment(undefined=StrictUndefined)
             environment.filters |= _FILTERS

@@ -35,8 +35,14 @@ def spawn(argv: Sequence[str], env: Mapping[str, str], files: Sequence[int] = ()
     With `files` as its descriptors 0 and up, it gets a session of its own; without, it shares this terminal.
     """
     moves = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(files)]
-    usual = (signal.SIGPIPE, signal.SIGXFSZ)  # Python ignores these
-    return os.posix_spawnp(argv[0], tuple(argv), env, file_actions=moves, setsid=bool(files), setsigdef=usual)
+    return os.posix_spawnp(
+        argv[0],
+        tuple(argv),
+        env,
+        file_actions=moves,
+        setsid=bool(files),
+        setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],  # Python ignores these
+    )
 
 
 class Finished(NamedTuple):
@@ -201,10 +207,10 @@ class ProcessTree:
         self._seen = found
         return list(found)
 
-    def end(self, patience: Patience) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def end(self, patience: Patience) -> tuple[list[str], list[str]]:
         """Sends TERM, then KILL. Returns the command lines of what was ended, except of `pid`, and of survivors."""
         if self.is_over():
-            return (), ()
+            return [], []
         names = {pid: _command_line(pid) for pid in self.find_running() if pid != self.pid}
         began, due = time.monotonic(), dict[int, float]()
         while not self.is_over() and (took_s := time.monotonic() - began) < patience.terminate_s + patience.kill_s:
@@ -215,10 +221,10 @@ class ProcessTree:
                     signals.send_signal(os.kill, pid, signal.SIGKILL if must_die else signal.SIGTERM)
             signals.wait(0.02)
         left = self.find_running()
-        return tuple(name for pid, name in names.items() if pid not in left), tuple(map(_command_line, left))
+        return [name for pid, name in names.items() if pid not in left], [*map(_command_line, left)]
 
 
-def end_marked_processes(mark: str, patience: Patience) -> tuple[str, ...]:
+def end_marked_processes(mark: str, patience: Patience) -> list[str]:
     """Ends what carries the mark of a run that lost its supervisor, and all below it; returns the command lines."""
     marked = re.compile(rf"(?:^|\0){MARK}=(?:[^\0]*:)?{re.escape(mark)}[:\0]".encode())
     tree = ProcessTree(lambda pid, _: bool(marked.search(read_or_empty(f"/proc/{pid}/environ"))))

@@ -66,9 +66,9 @@ class Ended(NamedTuple):
     code: int
     unstarted: str = ""
     """Why it could not be started; empty if it was."""
-    left_over: tuple[str, ...] = ()
+    left_over: Sequence[str] = ()
     """Command lines of what it had left running, now ended."""
-    survivors: tuple[str, ...] = ()
+    survivors: Sequence[str] = ()
     """Command lines of what could not be ended."""
 
 
@@ -179,7 +179,7 @@ class _Descendants(ProcessTree):
 
     is_running = True
     """Whether the job itself runs."""
-    code: int = -signal.SIGKILL
+    code = -signal.SIGKILL
     """The exit code of the job, once it has ended."""
 
     def reap_children(self) -> bool:

@@ -172,9 +172,9 @@ def _make_copy(found: PreparedStart, original: Path, folder: Path) -> tuple[str,
     work = "commit" if settings.auto_commit and (top / ".git").exists() else "keep"
     if settings.once and found.asked.mode != "all":
         work = ""
-    words = [work, plan, str(file), str(folder / "pauses")]
     agent = folder / "claude"  # with the name of claude, which takes every setting
-    agent.write_text(f"#!/bin/sh\nexec {shlex.join([*_PYTHON, 'ralph.commands.rehearsal.standin', *words])}\n")
+    words = [*_PYTHON, "ralph.commands.rehearsal.standin", work, plan, str(file), str(folder / "pauses")]
+    agent.write_text(f"#!/bin/sh\nexec {shlex.join(words)}\n")
     agent.chmod(0o700)
     env = {
         **{name: with_copied_paths(value) for name, value in os.environ.items() if name not in _ELSEWHERE},
