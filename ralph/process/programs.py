@@ -78,7 +78,7 @@ def call_program(
             code = _wait_for_exit(pid, timeout_s, lambda: signals.is_impatient() or should_end())
         finally:
             if code is None:
-                signals.send_signal(os.killpg, pid, signal.SIGKILL)
+                signals.send_signal(-pid, signal.SIGKILL)
                 _wait_for_exit(pid, 5.0, lambda: False)  # a dead network disk can block it forever
             _running.discard(pid)
         out.seek(0)
@@ -107,7 +107,7 @@ def _unnamed_file() -> IO[bytes]:
 def kill_running_programs() -> None:
     """Kills what `call_program` runs: a hung notify script must not outlive ralph."""
     for pid in tuple(_running):
-        signals.send_signal(os.killpg, pid, signal.SIGKILL)
+        signals.send_signal(-pid, signal.SIGKILL)
 
 
 def run_in_front(argv: Sequence[str], env: Mapping[str, str] = os.environ) -> int:
@@ -174,7 +174,7 @@ def wait_in_front(pid: int, should_end: Callable[[], bool] = lambda: False) -> i
         with suppress(KeyboardInterrupt):
             signals.wait(0.1)
         if not passed and (passed := signals.interrupted() or (signal.SIGTERM if should_end() else None)):
-            signals.send_signal(os.kill, pid, passed)
+            signals.send_signal(pid, passed)
         ended, status = os.waitpid(pid, os.WNOHANG | os.WUNTRACED)
         if ended and os.WIFSTOPPED(status):  # by Ctrl+Z; the shell's `fg` wakes both
             os.kill(os.getpid(), signal.SIGSTOP)
@@ -218,7 +218,7 @@ class ProcessTree:
             for pid in self.find_running():
                 if must_die or took_s >= due.get(pid, 0.0):
                     due[pid] = took_s + 1.0  # a shell that has just forked can lose a signal it traps
-                    signals.send_signal(os.kill, pid, signal.SIGKILL if must_die else signal.SIGTERM)
+                    signals.send_signal(pid, signal.SIGKILL if must_die else signal.SIGTERM)
             signals.wait(0.02)
         left = self.find_running()
         return [name for pid, name in names.items() if pid not in left], [*map(_command_line, left)]

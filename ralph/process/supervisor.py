@@ -166,7 +166,7 @@ def _run_job(job: Command, link: IO[bytes], patience: Patience) -> Ended:
         if not LINUX:
             tree.find_running()
     if tree.is_running:  # only SIGINT makes the real agent report its cost (measured)
-        signals.send_signal(os.killpg, tree.pid, signal.SIGINT)
+        signals.send_signal(-tree.pid, signal.SIGINT)
     deadline = time.monotonic() + patience.interrupt_s
     while tree.reap_children() and tree.is_running and time.monotonic() < deadline and not signals.is_impatient():
         signals.wait(0.02)
