@@ -128,17 +128,15 @@ class Agent(NamedTuple):
         tools = self.tools(settings)
         return tools is None or any(name.startswith("Bash") for name in tools)
 
-    def rule(
-        self, message: str, kind: str = "", status: object = "", *, code: int = 0, stderr: str = ""
-    ) -> Rule | None:
-        """Returns the first rule that applies to an error; None if none does, and the iteration counts as failed."""
+    def rule(self, message: str, kind: str = "", status: object = "", *, code: int = 0, stderr: str = "") -> Rule:
+        """Returns the first rule that applies to an error; if none does, one by which the iteration has failed."""
         text = message.strip().translate({0x2019: "'", 0xA0: " ", 0x202F: " "})
         parts = (kind, str(status or ""), str(code), text, stderr)
         for rule in self.errors:
             for pattern, of in zip(rule[2:], parts, strict=True):
                 if pattern and re.match("(?im)" + pattern.replace("\n", ""), of):
                     return rule
-        return None
+        return Rule(Outcome.FAILED)
 
 
 def check_installed(agents: Sequence[Agent], settings: Settings) -> None:

@@ -185,6 +185,4 @@ class Stream:
             why = f"the agent {died}{f': {lines[-1][:300]}' if lines else last}"
             message = "" if self.dialect or len(lines) > _REFUSAL_LINES else "\n".join(lines)
             rule = agent.rule(message, code=ended.code, stderr=message)
-        if not rule:
-            return Outcome.FAILED, why
         return rule.means, f"{why} ({rule.fix})" if rule.fix else why

@@ -151,7 +151,7 @@ def _deliver(channel: Channel, variables: Values, timeout_s: float) -> str:
         if code < 0:
             return f"{program}: killed by signal {-code}; it has {timeout_s:g} s"
         return f"{program}: exit code {code}" if channel.checked and code else ""
-    request = {"method": "POST", **fill_templates(channel.request, variables)}
+    request = fill_templates(channel.request, variables)
     for pause_s in (timeout_s / 15, 0):
         status, text = send_request(**request, timeout_s=timeout_s * 0.4)
         if 0 < status < 300:
@@ -164,8 +164,8 @@ def _deliver(channel: Channel, variables: Values, timeout_s: float) -> str:
 
 
 def send_request(  # noqa: PLR0913 - what a request is made of
-    method: str,
     url: str,
+    method: str = "POST",
     *,
     timeout_s: float,
     headers: Mapping[str, str] = {},

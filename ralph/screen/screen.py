@@ -72,10 +72,9 @@ class Screen:
         return "\n  ".join(wrap(line, edge and edge - 2))
 
     def _write_line(self, fd: int, line: str) -> None:
-        data = line.encode(sys.stdout.encoding, "ascii") + b"\n"
         with self._changed:
             if len(self._waiting[fd]) <= _BYTES_KEPT:
-                self._waiting[fd] += data
+                self._waiting[fd] += line.encode(sys.stdout.encoding, "ascii") + b"\n"
                 self._changed.notify_all()
 
     def _print(self) -> None:
