@@ -165,7 +165,7 @@ def choose_agents(settings: Settings, arguments: Words = ()) -> list[Agent]:
     first, *others = [_find_agent([name, *more]) for name in names]
     agents = [first if settings.has_own_agent else first._replace(arguments=arguments)]
     agents += [other._replace(flags={**other.flags, "model": (), "effort": ()}, no_effort={}) for other in others]
-    problems: list[RalphError] = []
+    problems = list[RalphError]()
     for agent in agents:
         for name in _NEED_FLAG:
             given, flag = settings.given.get(name), "max_cost" if name in _COSTS else name
