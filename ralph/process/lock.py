@@ -16,10 +16,6 @@ from ralph.words import timestamp
 
 LOCKED = 75
 """EX_TEMPFAIL of sysexits.h: try again later."""
-# Longest wait for a turn: one takes milliseconds, but on a busy machine many turns, of several ralphs, come first.
-_TURN_S = 30.0
-# Anyone who only looks, like `read_holder`, has the lock for a moment, even on a busy machine; a run has it longer.
-_LOOK_S, _PAUSE_S = 0.2, 0.005
 
 
 class Holder(NamedTuple):
@@ -71,7 +67,8 @@ def acquire_lock(tree: Path) -> Lock:
     """Returns the lock on `tree`. Raises RalphError 75, which says who has the lock, since when and for which plan."""
     with files.os_errors_as_ralph_errors(tree, "locked"):
         lock = Lock(os.open(tree, os.O_RDONLY), tree)
-    if _try_lock(lock.fd, within_s=_LOOK_S):
+    # Anyone who only looks, like `read_holder`, has the lock for a moment, even on a busy machine; a run has it longer.
+    if _try_lock(lock.fd, within_s=0.2):
         return lock
     os.close(lock.fd)
     raise RalphError(f"another run works in {tree}: {lock.noted_holder()}", LOCKED, for_people=True)
@@ -93,7 +90,8 @@ def read_holder(tree: Path) -> Holder | None:
 def wait_for_turn(path: Path) -> Iterator[None]:
     """Guards what only one ralph does at a time. Waits 30 s at most, then goes ahead: the other may be suspended."""
     with path.open("ab") as file:
-        _try_lock(file.fileno(), within_s=_TURN_S)
+        # A turn takes milliseconds, but on a busy machine many turns, of several ralphs, come first.
+        _try_lock(file.fileno(), within_s=30.0)
         yield
 
 
@@ -106,6 +104,6 @@ def _try_lock(fd: int, kind: int = fcntl.LOCK_EX, within_s: float = 0.0) -> bool
         except BlockingIOError:
             if time.monotonic() >= until:
                 return False
-            time.sleep(_PAUSE_S)
+            time.sleep(0.005)
         else:
             return True
