@@ -30,27 +30,26 @@ MEANS = {
     "Opus is experiencing high load, please use /model to switch to Sonnet": Outcome.TROUBLE,
     "TypeError: fetch failed": Outcome.TROUBLE,
     "Error: request to https://x/v1/messages failed, reason: connect ECONNREFUSED 127.0.0.1:1": Outcome.TROUBLE,
-    "You've hit your session limit · resets 3pm (UTC). I will continue with the tests then.": None,
-    "You've hit your session limit\u2028resets 3pm": None,
-    "- You've hit your session limit · resets 3pm (UTC)": None,
-    "You've used 93% of your session limit · resets 3pm (UTC)": None,
-    "You're now using usage credits · Your session limit resets 3pm (UTC)": None,
-    "Credit balance is too low for the test in test_credit.py to pass": None,
-    "API Error: 404 Not found": None,
-    "API Error: Unable to connect to API: SSL certificate has expired": None,
-    "API Error: The operation timed out in the test that I wrote": None,
-    "Error: the build failed with ETIMEDOUT": None,
+    "You've hit your session limit · resets 3pm (UTC). I will continue with the tests then.": Outcome.FAILED,
+    "You've hit your session limit\u2028resets 3pm": Outcome.FAILED,
+    "- You've hit your session limit · resets 3pm (UTC)": Outcome.FAILED,
+    "You've used 93% of your session limit · resets 3pm (UTC)": Outcome.FAILED,
+    "You're now using usage credits · Your session limit resets 3pm (UTC)": Outcome.FAILED,
+    "Credit balance is too low for the test in test_credit.py to pass": Outcome.FAILED,
+    "API Error: 404 Not found": Outcome.FAILED,
+    "API Error: Unable to connect to API: SSL certificate has expired": Outcome.FAILED,
+    "API Error: The operation timed out in the test that I wrote": Outcome.FAILED,
+    "Error: the build failed with ETIMEDOUT": Outcome.FAILED,
 }
 
 
 @pytest.mark.parametrize(("text", "meant"), MEANS.items())
-def test_a_text_means_one_thing_at_most(text: str, meant: Outcome | None) -> None:
-    found = rule(text)
-    assert (found.means if found else None) == meant
+def test_a_text_means_one_thing_at_most(text: str, meant: Outcome) -> None:
+    assert rule(text).means is meant
 
 
 @pytest.mark.parametrize("text", ["You've hit your " + "x " * 500_000, "resets " * 200_000, "API Error: " * 100_000])
 def test_a_long_text_takes_no_time(text: str) -> None:
     began = time.process_time()
-    assert rule(text) is None
+    assert rule(text).means is Outcome.FAILED
     assert time.process_time() - began < 10

@@ -25,6 +25,8 @@ _COSTS = ("max_cost", "max_iteration_cost", "max_total_cost")
 # an agent without it may not report its cost.
 _NEED_FLAG = ("model", "effort", "max_turns", "max_context", "tools", "deny", "mcp", *_COSTS)
 _OURS = Path(__file__).parent.parent / "agents"
+Words = Sequence[str]
+"""Words of a command line."""
 
 
 class Rule(NamedTuple):
@@ -48,14 +50,14 @@ class Agent(NamedTuple):
     """An agent; lists are words of its command line, in which {} is replaced by the value."""
 
     name: str
-    command: Sequence[str]
-    run: Sequence[str] = ()
+    command: Words
+    run: Words = ()
     """Makes it work on one prompt, without asking for permission."""
-    prompt: Sequence[str] = ()
+    prompt: Words = ()
     """Gives it the prompt: {} is the text, {file} a file that holds it; empty if it reads standard input."""
-    talk: Sequence[str] = ()
+    talk: Words = ()
     """Starts a conversation with the user, {} being its first prompt; empty if the agent cannot do that."""
-    flags: Mapping[str, Sequence[str]] = {}
+    flags: Mapping[str, Words] = {}
     """How to pass it each setting; it does not support one that is missing here."""
     env: Mapping[str, str] = {}
     """Extra environment variables of this agent."""
@@ -68,7 +70,7 @@ class Agent(NamedTuple):
     install: str = ""
     """The command that installs it."""
     errors: Sequence[Rule] = ()
-    arguments: Sequence[str] = ()
+    arguments: Words = ()
     """The user's own arguments, which come last before the prompt."""
     rung: int = 0
     """Which model of a ladder it uses, from 0; past the end, the last one."""
@@ -87,7 +89,9 @@ class Agent(NamedTuple):
             "tools": None if tools is None else ",".join(tools),
             "mcp": mcp or None,
         }
-        env = {**self.env, **(self.mcp_env if mcp else {})}
+        env = {**self.env}
+        if mcp:
+            env |= self.mcp_env
         if settings.effort == "none" and self.no_effort:
             env |= self.no_effort
         else:
@@ -124,17 +128,15 @@ class Agent(NamedTuple):
         tools = self.tools(settings)
         return tools is None or any(name.startswith("Bash") for name in tools)
 
-    def rule(
-        self, message: str, kind: str = "", status: object = "", *, code: int = 0, stderr: str = ""
-    ) -> Rule | None:
-        """Returns the first rule that applies to an error; None if none does, and the iteration counts as failed."""
+    def rule(self, message: str, kind: str = "", status: object = "", *, code: int = 0, stderr: str = "") -> Rule:
+        """Returns the first rule that applies to an error; if none does, one by which the iteration has failed."""
         text = message.strip().translate({0x2019: "'", 0xA0: " ", 0x202F: " "})
         parts = (kind, str(status or ""), str(code), text, stderr)
         for rule in self.errors:
             for pattern, of in zip(rule[2:], parts, strict=True):
                 if pattern and re.match("(?im)" + pattern.replace("\n", ""), of):
                     return rule
-        return None
+        return Rule(Outcome.FAILED)
 
 
 def check_installed(agents: Sequence[Agent], settings: Settings) -> None:
@@ -152,7 +154,7 @@ def check_installed(agents: Sequence[Agent], settings: Settings) -> None:
             raise RalphError(what, 1, fix=f"{how} (cron has a short PATH)")
 
 
-def choose_agents(settings: Settings, arguments: Sequence[str] = ()) -> list[Agent]:
+def choose_agents(settings: Settings, arguments: Words = ()) -> list[Agent]:
     """Returns the agents of a run; each but the first works while those before it are at their limit.
 
     Raises RalphError for settings that one of them does not support; these are only remarks if a template asks for
@@ -163,7 +165,7 @@ def choose_agents(settings: Settings, arguments: Sequence[str] = ()) -> list[Age
     first, *others = [_find_agent([name, *more]) for name in names]
     agents = [first if settings.has_own_agent else first._replace(arguments=arguments)]
     agents += [other._replace(flags={**other.flags, "model": (), "effort": ()}, no_effort={}) for other in others]
-    problems: list[RalphError] = []
+    problems = list[RalphError]()
     for agent in agents:
         for name in _NEED_FLAG:
             given, flag = settings.given.get(name), "max_cost" if name in _COSTS else name

@@ -33,10 +33,6 @@ _TOKENS = {
 _READ = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
 
-def _text(text: str) -> Event:
-    return {"type": "text", "text": text}
-
-
 def _tool_use(call: str, tool: str, arguments: object) -> Event:
     return {"type": "tool_use", "id": call, "name": _NAMES.get(tool, tool), "input": arguments}
 
@@ -62,29 +58,19 @@ def claude(event: Event, _seen: Event) -> Iterator[Event]:
     if kind in ("assistant", "user"):
         for block in message.get("content") or ():
             if isinstance(block, dict) and (kind == "assistant" or block.get("type") == "tool_result"):
-                yield {"text": _block_text(block), **block, **about, "error": event.get("error")}
+                text = block.get("thinking") or block.get("content") or ""  # a thought, or a tool's answer
+                if isinstance(text, list):
+                    text = "\n".join(str(part.get("text", "")) for part in text if isinstance(part, dict))
+                yield {"text": str(text), **block, **about, "error": event.get("error")}
+    elif event.get("subtype") == "api_retry":
+        attempt = f"attempt {event.get('attempt')} of {event.get('max_retries')}"
+        yield {"type": "retry", "text": f"{event.get('error') or 'no answer'}: {attempt}"}
     elif kind == "system":
-        yield _system_event(event)
+        yield event | {"type": event["subtype"]}
     elif not parent:
         models = (event.get("modelUsage") or {}).values()
         tokens = {name: sum(used.get(theirs) or 0 for used in models) for name, theirs in _TOKENS.items()}
         yield event | about | {"tokens": tokens}
-
-
-def _block_text(block: Event) -> str:
-    """The text of a thought, or of a tool's answer."""
-    content = block.get("thinking") or block.get("content") or ""
-    if isinstance(content, list):
-        return "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
-    return str(content)
-
-
-def _system_event(event: Event) -> Event:
-    kind = event["subtype"]
-    if kind == "api_retry":
-        attempt = f"attempt {event.get('attempt')} of {event.get('max_retries')}"
-        return {"type": "retry", "text": f"{event.get('error') or 'no answer'}: {attempt}"}
-    return event | {"type": kind}
 
 
 def codex(event: Event, _seen: Event) -> Iterator[Event]:
@@ -92,7 +78,7 @@ def codex(event: Event, _seen: Event) -> Iterator[Event]:
     kind, item = event["type"], event.get("item", {})
     tool = item.get("type")
     if tool == "agent_message":
-        yield _text(item["text"])
+        yield {"type": "text", "text": item["text"]}
     elif kind == "item.started" and tool != "todo_list":
         if "command" in item:
             item["command"] = item["command"].removeprefix("/bin/bash -lc ").strip("'\"")
@@ -120,7 +106,7 @@ def gemini(event: Event, seen: Event) -> Iterator[Event]:
     if kind == "message" and event["role"] == "assistant":
         seen["words"] = seen.get("words", "") + event["content"]
     elif words := seen.pop("words", ""):
-        yield _text(words)
+        yield {"type": "text", "text": words}
     if kind == "init":
         yield event
     elif kind == "tool_use":
@@ -145,7 +131,7 @@ def opencode(event: Event, seen: Event) -> Iterator[Event]:
     kind, part = event["type"], event.get("part", {})
     figures = seen.setdefault("figures", Counter())
     if kind == "text":
-        yield _text(part["text"])
+        yield {"type": "text", "text": part["text"]}
     elif kind == "tool_use":
         call, state = part["callID"], part["state"]
         yield _tool_use(call, part["tool"], state["input"])

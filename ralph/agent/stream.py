@@ -50,7 +50,7 @@ class Stream:
 
     def __init__(self, show: Callable[[Event], None]):
         self._show = show
-        self.running: dict[str, Event] = {}
+        self.running = dict[str, Event]()
         """The tool calls that have not ended, by id, the newest last."""
         self.result: Event = {}
         """The agent's result, if it has come and nothing has woken the agent since."""
@@ -106,8 +106,7 @@ class Stream:
         That is when no tool runs and its answer begins to call one, so it wants to continue. claude does not report its
         cost if it is interrupted while it waits for the first byte of an answer (measured).
         """
-        is_full = most is not None and self.so_far.context > most
-        return is_full and self._calls_a_tool and not self.running
+        return most is not None and self.so_far.context > most and self._calls_a_tool and not self.running
 
     def finish(self) -> None:
         """Takes in a last line without a line break; nothing more comes after that."""
@@ -139,19 +138,15 @@ class Stream:
             limit = event["rate_limit_info"]
             turn.resets_at = int(limit.get("resetsAt") or 0) if limit["status"] == "rejected" else 0
         elif kind == "result":
-            self._take_result(event)
-
-    def _take_result(self, event: Event) -> None:
-        turn = self.so_far
-        turn.at_least = False
-        if not self.ended_by_ralph:
-            self.result = event if event.get("is_error") else {"result": self.words, **event}
-        cost = event.get("total_cost_usd")
-        if isinstance(cost, int | float) and 0 <= cost < 1e9:  # with NaN no limit would ever be reached
-            turn.cost_usd = float(cost)
-        turn.tokens = event["tokens"]
-        for model, used in (event.get("modelUsage") or {}).items():
-            _windows[model] = used.get("contextWindow", _WINDOW)
+            turn.at_least = False
+            if not self.ended_by_ralph:
+                self.result = event if event.get("is_error") else {"result": self.words, **event}
+            cost = event.get("total_cost_usd")
+            if isinstance(cost, int | float) and 0 <= cost < 1e9:  # with NaN no limit would ever be reached
+                turn.cost_usd = float(cost)
+            turn.tokens = event["tokens"]
+            for model, used in (event.get("modelUsage") or {}).items():
+                _windows[model] = used.get("contextWindow", _WINDOW)
 
     def _take_work(self, event: Event, kind: str) -> None:
         turn, parent = self.so_far, event.get("parent")
@@ -190,6 +185,4 @@ class Stream:
             why = f"the agent {died}{f': {lines[-1][:300]}' if lines else last}"
             message = "" if self.dialect or len(lines) > _REFUSAL_LINES else "\n".join(lines)
             rule = agent.rule(message, code=ended.code, stderr=message)
-        if not rule:
-            return Outcome.FAILED, why
         return rule.means, f"{why} ({rule.fix})" if rule.fix else why

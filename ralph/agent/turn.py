@@ -28,7 +28,7 @@ class Outcome(Enum):
     INTERRUPTED = "interrupted"
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True)
 class Turn:
     """The result of running the agent once; filled while it runs."""
 

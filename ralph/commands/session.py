@@ -136,10 +136,8 @@ def _open_run(
         env=agent_environment(run=run_id, tmux=temporary),
         earlier=journal.count_iterations(state.journal),
         is_attempt=is_attempt,
-        supervisors=[
-            Supervisor(f"{run_id}-{number}", pace.patience, held_lock.fd, lambda: None) for number in range(jobs)
-        ],
-        supervisor=Supervisor(run_id, pace.patience, held_lock.fd, at_last),
+        supervisors=[Supervisor(f"{run_id}-{number}", pace, held_lock.fd, lambda: None) for number in range(jobs)],
+        supervisor=Supervisor(run_id, pace, held_lock.fd, at_last),
     )
 
 

@@ -66,9 +66,7 @@ class Notice(NamedTuple):
         """The variables that channel templates can use for this notice."""
         body = without_control_codes(self.body)
         name, _, emoji = EVENTS.get(self.event, "").partition(" ")
-        return {
-            "event": self.event,
-            "title": self.title,
+        return self._asdict() | {
             "body": body,
             "message": f"{self.title}\n{body}",
             "emoji": emoji,
@@ -153,7 +151,7 @@ def _deliver(channel: Channel, variables: Values, timeout_s: float) -> str:
         if code < 0:
             return f"{program}: killed by signal {-code}; it has {timeout_s:g} s"
         return f"{program}: exit code {code}" if channel.checked and code else ""
-    request = {"method": "POST", **fill_templates(channel.request, variables)}
+    request = fill_templates(channel.request, variables)
     for pause_s in (timeout_s / 15, 0):
         status, text = send_request(**request, timeout_s=timeout_s * 0.4)
         if 0 < status < 300:
@@ -166,8 +164,8 @@ def _deliver(channel: Channel, variables: Values, timeout_s: float) -> str:
 
 
 def send_request(  # noqa: PLR0913 - what a request is made of
-    method: str,
     url: str,
+    method: str = "POST",
     *,
     timeout_s: float,
     headers: Mapping[str, str] = {},
@@ -215,8 +213,7 @@ def fill_templates(template: Any, variables: Values) -> Any:
         case list():
             return [fill_templates(item, variables) for item in template]
         case dict():
-            filled = ((key, fill_templates(item, variables)) for key, item in template.items())
-            return {key: item for key, item in filled if item != ""}
+            return {key: text for key, item in template.items() if (text := fill_templates(item, variables)) != ""}
         case str():
             environment = SandboxedEnvironment(undefined=StrictUndefined)
             environment.filters |= _FILTERS

@@ -82,7 +82,7 @@ class LocalExecutor:
             given.write_bytes(job)
             command = Command(argv, env, output, given, loads=() if run.settings.runner else _LOADED)
             try:
-                ended = supervisor.run(command, on_output, lambda *_: attempt.is_canceled, run.pace.awake_s)
+                ended = supervisor.run(command, on_output, lambda *_: attempt.is_canceled)
             except RalphError:
                 self.places -= 1
                 raise

@@ -16,10 +16,6 @@ from ralph.words import timestamp
 
 LOCKED = 75
 """EX_TEMPFAIL of sysexits.h: try again later."""
-# Longest wait for a turn: one takes milliseconds, but on a busy machine many turns, of several ralphs, come first.
-_TURN_S = 30.0
-# Anyone who only looks, like `read_holder`, has the lock for a moment, even on a busy machine; a run has it longer.
-_LOOK_S, _PAUSE_S = 0.2, 0.005
 
 
 class Holder(NamedTuple):
@@ -71,7 +67,8 @@ def acquire_lock(tree: Path) -> Lock:
     """Returns the lock on `tree`. Raises RalphError 75, which says who has the lock, since when and for which plan."""
     with files.os_errors_as_ralph_errors(tree, "locked"):
         lock = Lock(os.open(tree, os.O_RDONLY), tree)
-    if _wait_for_lock(_LOOK_S, lock.fd):
+    # Anyone who only looks, like `read_holder`, has the lock for a moment, even on a busy machine; a run has it longer.
+    if _try_lock(lock.fd, within_s=0.2):
         return lock
     os.close(lock.fd)
     raise RalphError(f"another run works in {tree}: {lock.noted_holder()}", LOCKED, for_people=True)
@@ -93,21 +90,20 @@ def read_holder(tree: Path) -> Holder | None:
 def wait_for_turn(path: Path) -> Iterator[None]:
     """Guards what only one ralph does at a time. Waits 30 s at most, then goes ahead: the other may be suspended."""
     with path.open("ab") as file:
-        _wait_for_lock(_TURN_S, file.fileno())
+        # A turn takes milliseconds, but on a busy machine many turns, of several ralphs, come first.
+        _try_lock(file.fileno(), within_s=30.0)
         yield
 
 
-def _wait_for_lock(seconds: float, fd: int) -> bool:
+def _try_lock(fd: int, kind: int = fcntl.LOCK_EX, within_s: float = 0.0) -> bool:
     """Returns whether this process has the lock at last."""
-    until = time.monotonic() + seconds
-    while not (has_lock := _try_lock(fd, fcntl.LOCK_EX)) and time.monotonic() < until:
-        time.sleep(_PAUSE_S)
-    return has_lock
-
-
-def _try_lock(fd: int, kind: int) -> bool:
-    try:
-        fcntl.flock(fd, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+    until = time.monotonic() + within_s
+    while True:
+        try:
+            fcntl.flock(fd, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                return False
+            time.sleep(0.005)
+        else:
+            return True

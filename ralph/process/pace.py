@@ -6,9 +6,6 @@ from dataclasses import dataclass, field
 from ralph.process import signals
 from ralph.process.programs import Patience
 
-# A clock that runs on while the machine sleeps, and that nobody sets; macOS's CLOCK_MONOTONIC is like that.
-_RUNNING = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-
 
 @dataclass(kw_only=True)
 class Pace:
@@ -28,7 +25,8 @@ class Pace:
 
     def uptime_s(self) -> float:
         """Seconds since some fixed moment, including the time that the machine was suspended; never jumps."""
-        return time.clock_gettime(_RUNNING)
+        # A clock that runs on while the machine sleeps, and that nobody sets; macOS's CLOCK_MONOTONIC is like that.
+        return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
     def awake_s(self) -> float:
         """Seconds since some fixed moment, without the time that the machine was suspended."""

@@ -35,8 +35,14 @@ def spawn(argv: Sequence[str], env: Mapping[str, str], files: Sequence[int] = ()
     With `files` as its descriptors 0 and up, it gets a session of its own; without, it shares this terminal.
     """
     moves = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(files)]
-    usual = (signal.SIGPIPE, signal.SIGXFSZ)  # Python ignores these
-    return os.posix_spawnp(argv[0], tuple(argv), env, file_actions=moves, setsid=bool(files), setsigdef=usual)
+    return os.posix_spawnp(
+        argv[0],
+        tuple(argv),
+        env,
+        file_actions=moves,
+        setsid=bool(files),
+        setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],  # Python ignores these
+    )
 
 
 class Finished(NamedTuple):
@@ -72,7 +78,7 @@ def call_program(
             code = _wait_for_exit(pid, timeout_s, lambda: signals.is_impatient() or should_end())
         finally:
             if code is None:
-                signals.send_signal(os.killpg, pid, signal.SIGKILL)
+                signals.send_signal(-pid, signal.SIGKILL)
                 _wait_for_exit(pid, 5.0, lambda: False)  # a dead network disk can block it forever
             _running.discard(pid)
         out.seek(0)
@@ -101,7 +107,7 @@ def _unnamed_file() -> IO[bytes]:
 def kill_running_programs() -> None:
     """Kills what `call_program` runs: a hung notify script must not outlive ralph."""
     for pid in tuple(_running):
-        signals.send_signal(os.killpg, pid, signal.SIGKILL)
+        signals.send_signal(-pid, signal.SIGKILL)
 
 
 def run_in_front(argv: Sequence[str], env: Mapping[str, str] = os.environ) -> int:
@@ -168,7 +174,7 @@ def wait_in_front(pid: int, should_end: Callable[[], bool] = lambda: False) -> i
         with suppress(KeyboardInterrupt):
             signals.wait(0.1)
         if not passed and (passed := signals.interrupted() or (signal.SIGTERM if should_end() else None)):
-            signals.send_signal(os.kill, pid, passed)
+            signals.send_signal(pid, passed)
         ended, status = os.waitpid(pid, os.WNOHANG | os.WUNTRACED)
         if ended and os.WIFSTOPPED(status):  # by Ctrl+Z; the shell's `fg` wakes both
             os.kill(os.getpid(), signal.SIGSTOP)
@@ -201,10 +207,8 @@ class ProcessTree:
         self._seen = found
         return list(found)
 
-    def end(self, patience: Patience) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def end(self, patience: Patience) -> tuple[list[str], list[str]]:
         """Sends TERM, then KILL. Returns the command lines of what was ended, except of `pid`, and of survivors."""
-        if self.is_over():
-            return (), ()
         names = {pid: _command_line(pid) for pid in self.find_running() if pid != self.pid}
         began, due = time.monotonic(), dict[int, float]()
         while not self.is_over() and (took_s := time.monotonic() - began) < patience.terminate_s + patience.kill_s:
@@ -212,13 +216,13 @@ class ProcessTree:
             for pid in self.find_running():
                 if must_die or took_s >= due.get(pid, 0.0):
                     due[pid] = took_s + 1.0  # a shell that has just forked can lose a signal it traps
-                    signals.send_signal(os.kill, pid, signal.SIGKILL if must_die else signal.SIGTERM)
+                    signals.send_signal(pid, signal.SIGKILL if must_die else signal.SIGTERM)
             signals.wait(0.02)
         left = self.find_running()
-        return tuple(name for pid, name in names.items() if pid not in left), tuple(map(_command_line, left))
+        return [name for pid, name in names.items() if pid not in left], [*map(_command_line, left)]
 
 
-def end_marked_processes(mark: str, patience: Patience) -> tuple[str, ...]:
+def end_marked_processes(mark: str, patience: Patience) -> list[str]:
     """Ends what carries the mark of a run that lost its supervisor, and all below it; returns the command lines."""
     marked = re.compile(rf"(?:^|\0){MARK}=(?:[^\0]*:)?{re.escape(mark)}[:\0]".encode())
     tree = ProcessTree(lambda pid, _: bool(marked.search(read_or_empty(f"/proc/{pid}/environ"))))

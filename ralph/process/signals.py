@@ -6,7 +6,6 @@ import select
 import signal
 import threading
 import time
-from collections.abc import Callable
 from typing import IO
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
@@ -63,11 +62,11 @@ def wait(seconds: float, *others: int | IO[bytes]) -> bool:
     return any(one in ready for one in others)
 
 
-def send_signal(kill: Callable[[int, int], None], pid: int, number: int) -> None:
-    """Sends the signal by os.kill or os.killpg to a process or group that may be gone."""
+def send_signal(pid: int, number: int) -> None:
+    """Sends the signal to a process, or for a negative `pid` to a group, that may be gone."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        kill(pid, number)
-        kill(pid, signal.SIGCONT)  # a stopped process handles no other signal
+        os.kill(pid, number)
+        os.kill(pid, signal.SIGCONT)  # a stopped process handles no other signal
 
 
 def die_by_signal(number: int) -> None:

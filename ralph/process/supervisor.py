@@ -21,6 +21,7 @@ from typing import IO, NamedTuple
 from ralph.errors import RalphError
 from ralph.files import os_errors_as_ralph_errors
 from ralph.process import signals
+from ralph.process.pace import Pace
 from ralph.process.programs import (
     LINUX,
     Patience,
@@ -66,9 +67,9 @@ class Ended(NamedTuple):
     code: int
     unstarted: str = ""
     """Why it could not be started; empty if it was."""
-    left_over: tuple[str, ...] = ()
+    left_over: Sequence[str] = ()
     """Command lines of what it had left running, now ended."""
-    survivors: tuple[str, ...] = ()
+    survivors: Sequence[str] = ()
     """Command lines of what could not be ended."""
 
 
@@ -79,9 +80,9 @@ class Supervisor:
     when everything has been ended and ralph is gone.
     """
 
-    def __init__(self, mark: str, patience: Patience, lock: int, at_last: Callable[[], None]):
+    def __init__(self, mark: str, pace: Pace, lock: int, at_last: Callable[[], None]):
         assert threading.active_count() == 1, "a fork copies the locks that other threads hold, and not the threads"
-        self.mark, self._patience = mark, patience
+        self.mark, self._pace = mark, pace
         (its_reads, self._writes), (reads, its_writes) = os.pipe(), os.pipe()
 
         def supervise() -> None:
@@ -95,7 +96,7 @@ class Supervisor:
             with suppress(*_GONE), open(its_reads, "rb", _UNBUFFERED) as link:  # noqa: PTH123 - a descriptor
                 while True:
                     if job := pickle.load(link):  # noqa: S301 - its own other half
-                        _send(its_writes, _run_job(job, link, patience))  # else that job has already ended
+                        _send(its_writes, _run_job(job, link, pace.patience))  # else that job has already ended
             signals.install_handlers()  # again: impatience with the agent's processes is not meant for `at_last`
             at_last()
 
@@ -104,7 +105,7 @@ class Supervisor:
         os.close(its_writes)
         self._reads = open(reads, "rb", _UNBUFFERED)  # noqa: PTH123, SIM115 - a descriptor
 
-    def run(self, job: Command, on_output: OnOutput, should_end: ShouldEnd, clock: Callable[[], float]) -> Ended:
+    def run(self, job: Command, on_output: OnOutput, should_end: ShouldEnd) -> Ended:
         """Runs the job to its end, or until `should_end` is true, and ends everything that it started.
 
         The job prints to files, never to a pipe: with a pipe the real agent loses what is not read in time (measured),
@@ -114,12 +115,12 @@ class Supervisor:
         with os_errors_as_ralph_errors(job.output, "written"):
             output, errors = io.FileIO(job.output, "w+"), io.FileIO(job.errors, "w+")
         _send(self._writes, job)
-        began = heard_at = clock()
+        began = heard_at = self._pace.awake_s()
         has_news = is_over = has_ended = False
         try:
             while not has_ended or (has_news and not signals.is_impatient()):
                 has_ended = signals.wait(0.0 if has_news else 0.2, self._reads)
-                now = clock()  # before the read, so that no output older than this is missed
+                now = self._pace.awake_s()  # before the read, so that no output older than this is missed
                 news = output.read(_CHUNK), errors.read(_CHUNK)
                 if has_news := any(news):
                     heard_at = now
@@ -137,7 +138,7 @@ class Supervisor:
             try:
                 ended: Ended = pickle.load(self._reads)  # noqa: S301 - its own other half
             except _GONE:
-                end_marked_processes(self.mark, self._patience)  # descent is no longer known, but the mark is
+                end_marked_processes(self.mark, self._pace.patience)  # descent is no longer known, but the mark is
                 what = "the supervisor died: the process of ralph's below which all runs"
                 raise RalphError(what, 1, fix="start ralph again") from None
         return ended
@@ -166,7 +167,7 @@ def _run_job(job: Command, link: IO[bytes], patience: Patience) -> Ended:
         if not LINUX:
             tree.find_running()
     if tree.is_running:  # only SIGINT makes the real agent report its cost (measured)
-        signals.send_signal(os.killpg, tree.pid, signal.SIGINT)
+        signals.send_signal(-tree.pid, signal.SIGINT)
     deadline = time.monotonic() + patience.interrupt_s
     while tree.reap_children() and tree.is_running and time.monotonic() < deadline and not signals.is_impatient():
         signals.wait(0.02)
@@ -179,7 +180,7 @@ class _Descendants(ProcessTree):
 
     is_running = True
     """Whether the job itself runs."""
-    code: int = -signal.SIGKILL
+    code = -signal.SIGKILL
     """The exit code of the job, once it has ended."""
 
     def reap_children(self) -> bool:

@@ -149,7 +149,7 @@ def evaluate_check(
         cannot_run = code in (126, 127)  # the shell found no such program
     else:
         method, url = fields["method"].upper(), base_url.rstrip("/") + fields["url"]
-        code, output = send_request(method, url, timeout_s=_ANSWER_S)  # with no secret of ours
+        code, output = send_request(url, method, timeout_s=_ANSWER_S)  # with no secret of ours
         came = f"returned {code}" if code else f"got no answer from {hide_addresses(base_url)}"
         what = f"{method} {one_line(fields['url'], _SHOWN)} {came}"
         cannot_run = not code

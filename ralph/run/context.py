@@ -192,7 +192,7 @@ class Run:
         Reports the processes that it left running, and calls it `what`.
         """
         try:
-            ended = self.supervisor.run(job, on_output, should_end, self.pace.awake_s)
+            ended = self.supervisor.run(job, on_output, should_end)
         finally:
             self.changes.disturbed = True
             self.git_settings.compare()

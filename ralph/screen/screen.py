@@ -11,10 +11,8 @@ from ralph.words import without_control_codes
 
 # Bytes that a slow reader may be behind before lines are dropped; anyone who reads at all stays within it.
 _BYTES_KEPT = 16_000_000
-_TICK_S = 1.0
 # Seconds between two writes to the screen: lines that come meanwhile do not wake the thread.
 _FRAME_S = 0.03
-_RETRY_S = 0.05
 
 
 class Screen:
@@ -72,16 +70,15 @@ class Screen:
         return "\n  ".join(wrap(line, edge and edge - 2))
 
     def _write_line(self, fd: int, line: str) -> None:
-        data = line.encode(sys.stdout.encoding, "ascii") + b"\n"
         with self._changed:
             if len(self._waiting[fd]) <= _BYTES_KEPT:
-                self._waiting[fd] += data
+                self._waiting[fd] += line.encode(sys.stdout.encoding, "ascii") + b"\n"
                 self._changed.notify_all()
 
     def _print(self) -> None:
         """Prints until the screen is closed: lines as they come, and the status line with them and once a second."""
         is_over = False
-        tick_s = _TICK_S if self.is_live else None
+        tick_s = 1.0 if self.is_live else None
         while not is_over:
             with self._changed:
                 self._changed.wait_for(lambda: any(self._waiting.values()) or self._closing.is_set(), tick_s)
@@ -98,7 +95,7 @@ class Screen:
                     try:
                         del data[: os.write(fd, data)]
                     except BlockingIOError:  # somebody made the terminal non-blocking; it may be shared
-                        time.sleep(_RETRY_S)
+                        time.sleep(0.05)
                     except OSError:
                         break
             self._closing.wait(_FRAME_S)

@@ -1,12 +1,12 @@
 """Text for terminals: how wide it is, and how it is cut or wrapped to fit; and whether there is a terminal."""
 
 import codecs
-import contextlib
 import os
 import re
 import sys
 import unicodedata
 from collections.abc import Iterator
+from itertools import accumulate
 
 from ralph.words import without_control_codes
 
@@ -17,8 +17,7 @@ _ASCII = dict(zip("·…→▸⎿✓✗−≥", "-.>>-+x->", strict=True))  # no
 
 def _in_ascii(error: UnicodeError) -> tuple[str, int]:
     """Returns one ASCII character for each character that the encoding of stdout lacks, and where to continue."""
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
+    assert isinstance(error, UnicodeEncodeError)
     return "".join(_ASCII.get(one, "?") for one in error.object[error.start : error.end]), error.end
 
 
@@ -39,11 +38,7 @@ def display_width(text: str) -> int:
 
 def _count_fitting(text: str, width: int) -> int:
     """How many characters of the text fit into `width` columns."""
-    for at, letter in enumerate(text):
-        width -= _column_count(letter)
-        if width < 0:
-            return at
-    return len(text)
+    return sum(columns <= width for columns in accumulate(map(_column_count, text)))
 
 
 def clip(text: str, width: int) -> str:
@@ -72,9 +67,10 @@ def is_attended() -> bool:
 
 def terminal_width(fd: int = 1) -> int | None:
     """The number of columns of the terminal on stdout, or on another descriptor; None if it is not a terminal."""
-    with contextlib.suppress(OSError):
+    try:
         return os.get_terminal_size(fd).columns or 80
-    return None
+    except OSError:
+        return None
 
 
 def is_foreground() -> bool:

@@ -47,13 +47,6 @@ what you want, then
   ralph feature.md build --max-iterations 50"""
 # Variables that would lead git back to the original.
 _ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR")
-_GIT_SETTINGS = {
-    "GIT_CONFIG_COUNT": "2",
-    "GIT_CONFIG_KEY_0": "push.recurseSubmodules",
-    "GIT_CONFIG_VALUE_0": "nothing-is-pushed-in-a-rehearsal",  # git push fails over it
-    "GIT_CONFIG_KEY_1": "safe.directory",
-    "GIT_CONFIG_VALUE_1": "*",
-}
 
 
 def rehearse(asked: Invocation) -> int:
@@ -172,13 +165,17 @@ def _make_copy(found: PreparedStart, original: Path, folder: Path) -> tuple[str,
     work = "commit" if settings.auto_commit and (top / ".git").exists() else "keep"
     if settings.once and found.asked.mode != "all":
         work = ""
-    words = [work, plan, str(file), str(folder / "pauses")]
     agent = folder / "claude"  # with the name of claude, which takes every setting
-    agent.write_text(f"#!/bin/sh\nexec {shlex.join([*_PYTHON, 'ralph.commands.rehearsal.standin', *words])}\n")
+    words = [*_PYTHON, "ralph.commands.rehearsal.standin", work, plan, str(file), str(folder / "pauses")]
+    agent.write_text(f"#!/bin/sh\nexec {shlex.join(words)}\n")
     agent.chmod(0o700)
     env = {
         **{name: with_copied_paths(value) for name, value in os.environ.items() if name not in _ELSEWHERE},
-        **_GIT_SETTINGS,
+        "GIT_CONFIG_COUNT": "2",
+        "GIT_CONFIG_KEY_0": "push.recurseSubmodules",
+        "GIT_CONFIG_VALUE_0": "nothing-is-pushed-in-a-rehearsal",  # git push fails over it
+        "GIT_CONFIG_KEY_1": "safe.directory",
+        "GIT_CONFIG_VALUE_1": "*",
         **{one.variable: one.text for one in found.asked.given},
         "XDG_STATE_HOME": str(folder / "state"),
         "RALPH_REHEARSAL": "1",

@@ -20,9 +20,6 @@ from ralph.plan import progress
 from ralph.process.programs import call_program
 from ralph.words import REASON_LENGTH, one_line, plural
 
-_PAUSE_S = 0.45
-# As long as the real agent lets a command run; a git hook may run all tests.
-_SHELL_S = 600.0
 _SIGNAL = re.compile(r'<task-done session="[^"]+">([^<]+)</task-done>')
 _POINT = re.compile(rb"(?m)^(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[[ xX~!]\][ \t]+)?(\S.*?)\s*$")
 
@@ -150,7 +147,8 @@ def _write_file(path: Path, text: bytes) -> None:
 def _run_command(command: str) -> None:
     """Runs a shell command; the agent exits with 1 if it fails."""
     _print_step(type="tool_use", name="Bash", input={"command": command})
-    done = call_program(["sh", "-c", command], timeout_s=_SHELL_S)
+    # As long as the real agent lets a command run; a git hook may run all tests.
+    done = call_program(["sh", "-c", command], timeout_s=600.0)
     if done.code:
         output = (done.stdout + done.stderr).decode(errors="replace")
         sys.exit(f"{command}: exit code {done.code}: {one_line(output, REASON_LENGTH)}")
@@ -159,7 +157,7 @@ def _run_command(command: str) -> None:
 def _print_step(**block: object) -> None:
     """Prints what the agent says or does next, at reading speed if somebody watches."""
     if files.is_file(sys.argv[4]):
-        time.sleep(_PAUSE_S)
+        time.sleep(0.45)
     print(json.dumps({"type": "assistant", "message": {"content": [{"id": "1", **block}]}}), flush=True)
 
 
