@@ -25,8 +25,6 @@ _COSTS = ("max_cost", "max_iteration_cost", "max_total_cost")
 # an agent without it may not report its cost.
 _NEED_FLAG = ("model", "effort", "max_turns", "max_context", "tools", "deny", "mcp", *_COSTS)
 _OURS = Path(__file__).parent.parent / "agents"
-Words = Sequence[str]
-"""Words of a command line."""
 
 
 class Rule(NamedTuple):
@@ -50,14 +48,14 @@ class Agent(NamedTuple):
     """An agent; lists are words of its command line, in which {} is replaced by the value."""
 
     name: str
-    command: Words
-    run: Words = ()
+    command: Sequence[str]
+    run: Sequence[str] = ()
     """Makes it work on one prompt, without asking for permission."""
-    prompt: Words = ()
+    prompt: Sequence[str] = ()
     """Gives it the prompt: {} is the text, {file} a file that holds it; empty if it reads standard input."""
-    talk: Words = ()
+    talk: Sequence[str] = ()
     """Starts a conversation with the user, {} being its first prompt; empty if the agent cannot do that."""
-    flags: Mapping[str, Words] = {}
+    flags: Mapping[str, Sequence[str]] = {}
     """How to pass it each setting; it does not support one that is missing here."""
     env: Mapping[str, str] = {}
     """Extra environment variables of this agent."""
@@ -70,7 +68,7 @@ class Agent(NamedTuple):
     install: str = ""
     """The command that installs it."""
     errors: Sequence[Rule] = ()
-    arguments: Words = ()
+    arguments: Sequence[str] = ()
     """The user's own arguments, which come last before the prompt."""
     rung: int = 0
     """Which model of a ladder it uses, from 0; past the end, the last one."""
@@ -154,7 +152,7 @@ def check_installed(agents: Sequence[Agent], settings: Settings) -> None:
             raise RalphError(what, 1, fix=f"{how} (cron has a short PATH)")
 
 
-def choose_agents(settings: Settings, arguments: Words = ()) -> list[Agent]:
+def choose_agents(settings: Settings, arguments: Sequence[str] = ()) -> list[Agent]:
     """Returns the agents of a run; each but the first works while those before it are at their limit.
 
     Raises RalphError for settings that one of them does not support; these are only remarks if a template asks for

@@ -209,6 +209,8 @@ class ProcessTree:
 
     def end(self, patience: Patience) -> tuple[list[str], list[str]]:
         """Sends TERM, then KILL. Returns the command lines of what was ended, except of `pid`, and of survivors."""
+        if self.is_over():
+            return [], []
         names = {pid: _command_line(pid) for pid in self.find_running() if pid != self.pid}
         began, due = time.monotonic(), dict[int, float]()
         while not self.is_over() and (took_s := time.monotonic() - began) < patience.terminate_s + patience.kill_s:
