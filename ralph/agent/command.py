@@ -4,14 +4,14 @@ import os
 import re
 import shutil
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ralph.agent.turn import Outcome
 from ralph.errors import RalphError
 from ralph.process.programs import MARK
-from ralph.settings.table import Settings, Source, deny_rules
+from ralph.settings.table import DENY_LISTS, Settings, Source
 
 _MEANS = {
     "limit": Outcome.LIMIT,
@@ -83,7 +83,7 @@ class Agent(NamedTuple):
         tools = self.tools(settings)
         values: dict[str, object] = {
             "model": settings.model and settings.model[: self.rung + 1][-1],
-            "deny": ",".join(deny_rules(settings.deny)) or None,
+            "deny": ",".join(_deny_rules(settings.deny)) or None,
             "tools": None if tools is None else ",".join(tools),
             "mcp": mcp or None,
         }
@@ -135,6 +135,15 @@ class Agent(NamedTuple):
                 if pattern and re.match("(?im)" + pattern.replace("\n", ""), of):
                     return rule
         return Rule(Outcome.FAILED)
+
+
+def _deny_rules(denied: Sequence[str]) -> Iterator[str]:
+    """Yields them as rules for claude, such as `Bash(git push:*)`; a list becomes one rule for each of its commands."""
+    for name in denied:
+        if name in DENY_LISTS:
+            yield from (f"Bash({command}:*)" for command in DENY_LISTS[name][0].split(", "))
+        else:
+            yield name
 
 
 def check_installed(agents: Sequence[Agent], settings: Settings) -> None:

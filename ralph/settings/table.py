@@ -3,7 +3,7 @@
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from enum import IntFlag
 from functools import partial
 from pathlib import Path
@@ -377,15 +377,6 @@ SUBJECTS = {
 """The subject of each group of rows, by the field of its first row."""
 
 ON_COMMAND_LINE = tuple(one for one in TABLE if Source.COMMAND_LINE in one.sources)
-
-
-def deny_rules(denied: Words) -> Iterator[str]:
-    """Yields them as rules for claude, such as `Bash(git push:*)`; a list becomes one rule for each of its commands."""
-    for name in denied:
-        if name in DENY_LISTS:
-            yield from (f"Bash({command}:*)" for command in DENY_LISTS[name][0].split(", "))
-        else:
-            yield name
 
 
 def agent_variable_name(mode: str) -> str:
