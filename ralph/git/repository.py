@@ -162,7 +162,7 @@ class Repository(Git):
         Returns a ref that keeps the commit that was there, empty if it was the same, and how many commits went.
         """
         kept, count = "", 0
-        for one in (self.read_branch(branch) if branch else "", self.read_head()[1]):
+        for one in dict.fromkeys((self.read_branch(branch) if branch else "", self.read_head()[1])):  # mostly the same
             if one not in ("", commit):
                 kept = self.keep_commit(one)
                 count = int(self.output_of("rev-list", "--count", one, *([f"^{commit}"] if commit else [])) or 0)
