@@ -12,7 +12,7 @@ import click
 from ralph import __version__
 from ralph.errors import RalphError
 from ralph.process import signals
-from ralph.screen.text import is_attended
+from ralph.screen.text import is_output_on_terminal
 from ralph.settings.options import FILE, OF_A_RUN, Verb, parse_invocation
 from ralph.words import without_control_codes
 
@@ -72,7 +72,7 @@ def main(pace: object = None) -> None:
 
 def _print_error(error: RalphError) -> int:
     """Prints each problem on a line of its own and returns the exit code."""
-    if is_attended() or not error.for_people or "RALPH_REHEARSAL" in os.environ:
+    if is_output_on_terminal() or not error.for_people or "RALPH_REHEARSAL" in os.environ:
         for line in error.message.splitlines():
             click.echo(f"ralph: {without_control_codes(line)}", err=True)
     return error.exit_code
@@ -204,7 +204,7 @@ _VERBS = [
     ),
     _make_verb(
         "export",
-        "ralph.commands.export:print_export",
+        "ralph.commands.export:export_tasks",
         """The tasks of PLAN as JSON, with today's statuses; the rest of a plan in JSON stays unchanged.
 
         requirements is the form of requirements.json, plan that of implementation_plan.json, prd that of prd.json.
@@ -262,7 +262,7 @@ _VERBS = [
     ),
     _make_verb(
         "init",
-        "ralph.commands.config:write_found_settings",
+        "ralph.commands.config:create_env_file",
         "Settings for this project, in ./.ralph.env, with the verify command it finds.",
     ),
     _make_verb(

@@ -122,7 +122,7 @@ def test_a_tick_whose_commit_a_hook_refuses_is_taken_back(project: Project, agen
     assert (marks_of(project), subjects(project), len(agent.calls)) == (["- [!] one"], ["plan"], 2)
 
 
-NOTES = ["StartResult", "GitConfigFiles", "TreeBefore", "UnjudgedIteration", "UncommittedFiles", "TreeAfterDeath"]
+NOTES = ["FirstVerifyResult", "GitConfigFiles", "TreeBefore", "UnjudgedIteration", "UncommittedFiles", "TreeAfterDeath"]
 
 
 @pytest.mark.parametrize("note", NOTES)

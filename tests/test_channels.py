@@ -167,7 +167,7 @@ def test_a_mistake_in_a_channel_of_ones_own_is_reported(home: Path) -> None:
 def test_a_long_text_is_cut_where_its_platform_would_refuse_it(text: str) -> None:
     def sent(channel: str) -> Any:
         one = BUILT_IN[channel]
-        variables = dict.fromkeys(one.setting_names, "x") | Notice("progress", text * 5000, text * 5000).variables
+        variables = dict.fromkeys(one.setting_names, "x") | Notice("progress", text * 5000, text * 5000).template_values
         return fill_templates(one.request, variables)
 
     assert 3800 <= len(html.unescape(re.sub("<.*?>", "", sent("telegram")["json"]["text"]))) <= 4096

@@ -101,7 +101,7 @@ def test_whatever_the_words_they_are_tasks_and_any_form_says_the_same(form: str)
     ]
     imported = read(json.dumps(listed))
     file = progress.with_tasks_added(progress.new_progress_text("p", "p.json"), imported.lines)
-    assert tasks.task_lines(tasks.read_tasks(file)) == imported.lines
+    assert tasks.format_task_lines(tasks.read_tasks(file)) == imported.lines
     assert set(progress.parse(file).words) == {"Plan", "Started", "IN_PROGRESS"}
     name = "requirements" if form == "requirements" else "tasks"
     other = read(json.dumps({name: [taskjson.task_as_json(task, form) for task in imported.tasks]}))

@@ -14,7 +14,7 @@ def undone(after: bytes, before: bytes = BEFORE) -> MendedList:
     """What is undone, looked at as ralph will look at it."""
     found = restore_own_sections(before, after)
     assert restore_own_sections(before, found.text) == MendedList(text=found.text)
-    assert tasks.task_lines(tasks.read_tasks(found.text)) == tasks.task_lines(tasks.read_tasks(before))
+    assert tasks.format_task_lines(tasks.read_tasks(found.text)) == tasks.format_task_lines(tasks.read_tasks(before))
     was, now = progress.parse(before), progress.parse(found.text)
     assert (now.done, now.verified) == (was.done, was.verified)
     assert (now.plan, now.spent_usd) == (was.plan, was.spent_usd)

@@ -166,7 +166,7 @@ from ralph.store.state import State
 path = pathlib.Path({str(file.path)!r})
 file = ProgressFile(path, State("feature", path))
 for number in range(100):
-    file.edit(progress.with_section_lines, "Notes", [f"- {{sys.argv[1]}} {{number}}".encode()])
+    file.edit(progress.with_lines_added, "Notes", [f"- {{sys.argv[1]}} {{number}}".encode()])
 """
     writers = [subprocess.Popen([sys.executable, "-c", notes, str(writer)]) for writer in range(4)]
     assert [writer.wait(60) for writer in writers] == [0] * 4

@@ -15,7 +15,7 @@ from ralph_driver import progress_text
 from test_tasks import words
 
 from ralph.plan import progress
-from ralph.plan.progress import Progress, escape_output, parse
+from ralph.plan.progress import Progress, parse, shorten_output
 from ralph.plan.progress.reading import BOM, read_lines_and_fences
 
 TEXT = progress_text("one").encode()
@@ -100,7 +100,7 @@ def test_a_new_task_stands_at_the_end_of_the_list(text: str, now: str) -> None:
     ],
 )
 def test_output_is_shown_as_a_terminal_would(raw: str, shown: str) -> None:
-    assert escape_output(raw) == shown
+    assert shorten_output(raw) == shown
 
 
 def test_a_refusal_says_why_and_what_was_put_into_it_stays() -> None:

@@ -57,7 +57,7 @@ def of(text: str) -> tuple[Task, ...]:
 def test_a_task_is_read_with_what_is_nested_below_it_and_ids_may_be_in_stars_and_backticks() -> None:
     one, two, sub, *others = tasks.read_tasks(LIST)
     assert (two.id, two.text, two.mark, two.number) == ("auth-02", "Two", "~", 14)
-    assert (two.after, two.priority, two.tries) == (["auth-01", "db-01"], 1, 1)
+    assert (two.after, two.priority, two.failed_tries) == (["auth-01", "db-01"], 1, 1)
     assert two.note_values("verify") == ["Run `pytest` - exits with code 0", "File `x.py` exists"]
     assert two.note_values("failed") + two.note_values("blocked") == [
         "2026-11-21 03:12:05 attempt 1: no",
@@ -177,7 +177,7 @@ def test_a_failure_is_one_line_that_reads_as_nothing_else_and_done_takes_it_back
     text += b"\n"
     now = edits.with_failure(text, task_id, why)
     old, new = tasks.find_task(tasks.read_tasks(text), task_id), tasks.find_task(tasks.read_tasks(now), task_id)
-    assert (old and old.tries + 1) == (new and new.tries)
+    assert (old and old.failed_tries + 1) == (new and new.failed_tries)
     done = edits.with_mark(text, "x", task_id)
     spoiled = edits.with_mark(edits.with_failure(done, task_id, why), "!", task_id, note="blocked", why=why)
     assert edits.with_mark(spoiled, "x", task_id).lower() == done.lower(), "what was a line of its own would stay"

@@ -121,7 +121,7 @@ class Agent(NamedTuple):
             return [name for name in settings.tools[0] if all(name in group for group in settings.tools)]
         return None
 
-    def can_run(self, settings: Settings) -> bool:
+    def can_run_commands(self, settings: Settings) -> bool:
         """Whether the agent can run commands."""
         tools = self.tools(settings)
         return tools is None or any(name.startswith("Bash") for name in tools)

@@ -87,20 +87,20 @@ class Stream:
                     self._show(one)
                 self.dialect = dialect
             except (LookupError, TypeError, ValueError, OverflowError, AttributeError, RecursionError):
-                self._printed = self._take_text(line, self._printed)
+                self._printed = self._show_line(line, self._printed)
                 if not self.dialect:
                     self.words = self._printed
         *lines, self._complaints = (self._complaints + complaints).split(b"\n")
         for line in lines:
-            self._complained = self._take_text(line, self._complained)
+            self._complained = self._show_line(line, self._complained)
 
-    def _take_text(self, line: bytes, before: str) -> str:
+    def _show_line(self, line: bytes, before: str) -> str:
         """Shows a line, and returns the end of the text with it."""
         text = line.decode(errors="replace").rstrip("\r")
         self._show({"type": "line", "text": text})
         return shorten(f"{before}{text}\n", _TEXT_LENGTH, end=True)
 
-    def is_context_full(self, most: float | None) -> bool:
+    def should_cut_for_context(self, most: float | None) -> bool:
         """Whether more than this part of the context is used, and interrupting the agent now loses nothing.
 
         That is when no tool runs and its answer begins to call one, so it wants to continue. claude does not report its
@@ -131,7 +131,7 @@ class Stream:
             turn.context = used / _windows.get(turn.model, _LARGE_WINDOW if "[1m]" in turn.model else _WINDOW)
         if kind in _SIGNS_OF_WORK and not self.ended_by_ralph:
             self.result, self._calls_a_tool, turn.at_least = {}, False, True
-            self._take_work(event, kind)
+            self._track_work(event, kind)
         elif kind == "content_block_start":
             self._calls_a_tool = event["content_block"]["type"] == "tool_use"  # until it has run, or is in `running`
         elif kind == "rate_limit_event":
@@ -148,7 +148,7 @@ class Stream:
             for model, used in (event.get("modelUsage") or {}).items():
                 _windows[model] = used.get("contextWindow", _WINDOW)
 
-    def _take_work(self, event: Event, kind: str) -> None:
+    def _track_work(self, event: Event, kind: str) -> None:
         turn, parent = self.so_far, event.get("parent")
         if not parent:
             self._error = str(event.get("error") or "")

@@ -104,7 +104,7 @@ def save_settings(values: Mapping[str, str]) -> None:
     click.echo(f"Written to {path}, which only you can read.")
 
 
-def write_found_settings() -> None:
+def create_env_file() -> None:
     """Writes settings for this project to ./.ralph.env, with the verify command that it finds."""
     found = []
     for names, pattern, command in _SEEN:

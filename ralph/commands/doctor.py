@@ -99,7 +99,7 @@ class _Doctor:
         self.settings = settings = sources.collect_settings_of_mode(Path(asked.plan), asked.given, asked.mode)
         self.agents = agent.choose_agents(settings, asked.agent_arguments)
         for one in settings.given.values():
-            yield "ok", f"{one.variable} {' '.join(_without_secret(one).split())} ({one.where})"
+            yield "ok", f"{one.variable} {' '.join(_text_without_secret(one).split())} ({one.where})"
         for remark in settings.remarks:
             yield "warning", remark.what, remark.fix
         limits = settings.once, settings.max_iterations, settings.max_time, settings.max_cost, settings.max_total_cost
@@ -123,7 +123,7 @@ class _Doctor:
         if not self.agents or not self.asked.plan:
             return
         found = start.find_start(self.asked)
-        for other in found.with_own_agents():
+        for other in found.in_modes_with_own_agent():
             self.agents += other.agents
             yield from (("warning", one.what, one.fix) for one in other.settings.remarks)
         found.load_prompt()
@@ -198,7 +198,7 @@ class _Doctor:
         if not asked.plan:
             return
         needed = ["PATH", *(one.doctor.get("sandbox", "") for one in self.agents)]
-        words = ["env", *(f"{one.variable}={_without_secret(one)}" for one in asked.given)]
+        words = ["env", *(f"{one.variable}={_text_without_secret(one)}" for one in asked.given)]
         words += [f"{name}={os.environ[name]}" for name in needed if name in os.environ]
         words += ["ralph", *["--requirements"] * asked.in_place, asked.plan, *filter(None, [asked.mode])]
         words += ["--", *asked.agent_arguments] if asked.agent_arguments else []
@@ -211,6 +211,6 @@ class _Doctor:
             yield "ok", message, line
 
 
-def _without_secret(one: table.GivenSetting) -> str:
+def _text_without_secret(one: table.GivenSetting) -> str:
     """The value of a setting, without a URL that may contain a secret."""
     return "***" if one.variable == "RALPH_HEARTBEAT_URL" else one.text

@@ -12,7 +12,7 @@ from ralph.plan import progress, taskjson, tasks
 from ralph.plan.tasks import edits
 
 
-def print_export(word: str | None, *, form: str | None, output: str | None, progress_file: str | None) -> None:
+def export_tasks(word: str | None, *, form: str | None, output: str | None, progress_file: str | None) -> None:
     """Prints or writes the tasks of the Task List, or before the first run those of the plan.
 
     If the output is the plan itself, updates its statuses in place. Raises RalphError if there are no tasks, or if the

@@ -44,11 +44,11 @@ def serve_tools(word: str | None, *, progress_file: str | None, propose: bool) -
     tools = Tools(plan, propose=propose)
     for name in vars(Tools):
         if not name.startswith("_"):
-            server.add_tool(_journaled(plan.state_folder.journal, getattr(tools, name)), name=f"ralph_{name}")
+            server.add_tool(_as_mcp_tool(plan.state_folder.journal, getattr(tools, name)), name=f"ralph_{name}")
     server.run("stdio")
 
 
-def _journaled(path: Path, tool: Callable[..., Answer]) -> Callable[..., Any]:
+def _as_mcp_tool(path: Path, tool: Callable[..., Answer]) -> Callable[..., Any]:
     """Wraps a tool: adds a journal line for each call, turns errors into words, and allows one call at a time."""
 
     @wraps(tool)
@@ -93,9 +93,9 @@ class Tools:
         done = {one.id for one in self._read_tasks() if one.done}
         if waits_for := [name for name in task.waits_for if name not in done]:
             raise RalphError(f"{task_id} waits for {join_names(waits_for)}")
-        if not self._proposes and (red := self._red_checks(task)):
+        if not self._proposes and (red := self._run_task_checks(task)):
             raise RalphError(f"{task_id} is not done: {'; '.join(red)}")
-        answer = self._edit_task(task_id, edits.with_mark, "x", *(one.id for one in task.chain))
+        answer = self._edit_task(task_id, edits.with_mark, "x", *(one.id for one in task.done_with_it))
         if verification_notes:
             self._add_note(f"{task_id}: {verification_notes}")
         return answer
@@ -139,9 +139,9 @@ class Tools:
         notes += [] if priority is None else [Note("priority", str(priority))]
         if unknown := set(dependencies) - {task.id for task in listed}:
             raise RalphError(f"{task_id} comes after {join_names(sorted(unknown))}, which is not a task")
-        lines = tasks.task_lines([Task(id=task_id, text=_one_line(description), mark=" ", notes=notes)])
+        lines = tasks.format_task_lines([Task(id=task_id, text=_one_line(description), mark=" ", notes=notes)])
         if self._proposes:
-            self._edit(progress.with_section_lines, "Proposed", lines)
+            self._edit(progress.with_lines_added, "Proposed", lines)
         else:
             self._edit(progress.with_status, "IN_PROGRESS")  # with RALPH_DONE no run would begin it
             self._edit(progress.with_tasks_added, lines)
@@ -169,7 +169,7 @@ class Tools:
             raise RalphError(f"{task_id} is not the task of this iteration; ralph_get_next_task tells which is")
         return task
 
-    def _red_checks(self, task: Task) -> list[str]:
+    def _run_task_checks(self, task: Task) -> list[str]:
         """Returns why checks of the task fail, each with the end of its output."""
         settings = self._settings
 
@@ -177,9 +177,9 @@ class Tools:
             done = call_program(["sh", "-c", f"exec 2>&1\n{command}"], timeout_s=settings.verify_timeout or math.inf)
             return acceptance.CheckResult(done.code, f"ended with {done.code}", done.stdout.decode(errors="replace"))
 
-        checks = acceptance.join_browser_actions(acceptance.checks_of_tasks(task.chain))
+        checks = acceptance.join_browser_actions(acceptance.checks_of_tasks(task.done_with_it))
         ended = [acceptance.evaluate_check(one, base_url=settings.base_url or "", run=run) for one in checks]
-        return [one.why for one in ended if one and one.failed]
+        return [one.why_with_output for one in ended if one and one.failed]
 
     def _edit(self, change: Callable[..., bytes], *more: object, **named: str) -> None:
         new = progress.new_progress_text(self._plan.name, str(self._plan.path))
@@ -197,7 +197,7 @@ class Tools:
 
     def _add_note(self, message: str) -> Answer:
         line = f"- [{timestamp()}] {_one_line(message)}"
-        self._edit(progress.with_section_lines, "Notes", [line.encode(errors="replace")])
+        self._edit(progress.with_lines_added, "Notes", [line.encode(errors="replace")])
         return {"noted": line}
 
 
@@ -209,4 +209,4 @@ def _one_line(message: str) -> str:
 
 def _task_facts(task: Task) -> Answer:
     why = task.note_values("failed") + task.note_values("blocked")
-    return {**taskjson.task_as_json(task, "plan"), "retry_count": task.tries, "why": why}
+    return {**taskjson.task_as_json(task, "plan"), "retry_count": task.failed_tries, "why": why}

@@ -57,7 +57,7 @@ def find_plan(word: str | None, progress_file: str | None) -> Plan:
     Unlike a run it also looks in the folder of the plan. Raises RalphError if it finds none, or several.
     """
     if not word:
-        found = [_of_progress_file(Path(progress_file))] if progress_file else plans_here()
+        found = [_of_progress_file(Path(progress_file))] if progress_file else plans_begun_here()
         if len(found) > 1:
             raise RalphError(f"name one of the plans that are here: {', '.join(plan.label for plan in found)}")
         return found[0]
@@ -78,7 +78,7 @@ def find_plan(word: str | None, progress_file: str | None) -> Plan:
     )
 
 
-def plans_here() -> list[Plan]:
+def plans_begun_here() -> list[Plan]:
     """Returns the plans with a progress file in this folder. Raises RalphError if there is none."""
     if found := [_of_progress_file(path) for path in sorted(Path().glob(f"*{_SUFFIX}"))]:
         return found
@@ -124,7 +124,7 @@ class PlanDetails(NamedTuple):
         return journal.sum_up(self.records)
 
     @property
-    def remarks(self) -> Iterator[str]:
+    def more_facts(self) -> Iterator[str]:
         """Who works on it, what the user can do, and what became of the merge queue."""
         if self.holder:
             yield f"held by ralph since {self.holder.since} (pid {self.holder.pid})"
@@ -152,7 +152,7 @@ def inspect_plan(plan: Plan) -> PlanDetails:
         state, why = "running", ", ".join(what)
     if begun and not journal.is_iteration_recorded(records, begun):
         message = "runs now" if holder else "ralph was killed"
-        records += journal.parse_records([journal.unfinished_line(begun, message)])
+        records += journal.parse_records_with_verify([journal.unfinished_line(begun, message)])
     return PlanDetails(plan, state, why, hint, now, holder, records)
 
 

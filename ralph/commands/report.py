@@ -56,7 +56,7 @@ _CHARTS = (
 )
 
 
-def _outcome(row: Record) -> str:
+def _outcome_look(row: Record) -> str:
     return "good" if row.success else "bad" if row.counted else "again"
 
 
@@ -71,7 +71,7 @@ def _charts(rows: list[Record]) -> Rows:
             figures = vars(row) | {"left": row.total - row.done}
             parts = [(kind, figures[name]) for kind, name in kinds.items() if figures[name]]
             numbers = " · ".join([row.summary, *(f"{kind} {shown(value)}" for kind, value in parts)])
-            bars.append((_outcome(row), numbers, parts))
+            bars.append((_outcome_look(row), numbers, parts))
         if top := max((sum(value for _, value in parts) for *_, parts in bars), default=0):
             yield title, f"By iteration, at most {shown(top)}:", kinds, top, bars
 
@@ -117,7 +117,7 @@ def _event_lines(seen: PlanDetails) -> Rows:
     for record in reversed(seen.records):
         if message := plans.describe_record(record):
             text = f"{format_moment(record.written_at, 0)} {shorten(message, 300)}"
-            yield f"{record.event} {_outcome(record)}", text, record.message * (record.event == "iteration")
+            yield f"{record.event} {_outcome_look(record)}", text, record.message * (record.event == "iteration")
 
 
 def render_page(seen: PlanDetails) -> bytes:
@@ -136,7 +136,7 @@ def render_page(seen: PlanDetails) -> bytes:
     text: str = template.render(
         name=name,
         state=seen.state,
-        remarks=[seen.why, *seen.remarks],
+        remarks=[seen.why, *seen.more_facts],
         sections=[
             ("Figures", legend, _sums(seen) if rows else (), _charts(rows)),
             ("Tasks", f"In {seen.plan.progress_path}.", _task_lines(seen), ()),

@@ -11,7 +11,7 @@ from ralph.plan.progress.file import ProgressFile
 from ralph.process import lock
 from ralph.run.prepared import PreparedStart
 from ralph.run.stop_rules import Reason, Stop, Tally, stop_reason
-from ralph.screen.text import is_attended
+from ralph.screen.text import is_output_on_terminal
 from ralph.settings import options, sources
 
 
@@ -47,7 +47,7 @@ def find_start(asked: options.Invocation) -> PreparedStart:
         raise RalphError(f"{plan}: has nothing in it that can be read", fix="describe in it what you want")
     if not text:
         what = f"{plan}: No such file" if asked.plan else "no plan is named"
-        raise RalphError(what, fix=options.suggest_command(asked.plan, asked.mode) or "name the plan first")
+        raise RalphError(what, fix=options.suggest_for_missing_plan(asked.plan, asked.mode) or "name the plan first")
     given = sources.collect_settings(plan, asked.given)
     set_path = sources.resolve_only(given, "RALPH_PROGRESS_FILE").progress_file
     progress_path = set_path or Path(f"{files.plan_name(plan)}_PROGRESS.md")
@@ -85,7 +85,7 @@ def find_start(asked: options.Invocation) -> PreparedStart:
 def why_nothing_to_do(start: PreparedStart, text: bytes) -> RalphError | None:
     """Returns why a run has nothing to do with this progress file, and what the user can do; None if there is work."""
     path, now = start.progress_path, progress.parse(text)
-    if now.blocked_by_ralph and is_attended():
+    if now.blocked_by_ralph and is_output_on_terminal():
         now = progress.parse(progress.without_lines(text, "RALPH_BLOCKED"))
     if start.state.unjudged_iteration() and now.blocked is None:
         return None  # what the run wrote that died was never checked

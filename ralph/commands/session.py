@@ -25,15 +25,15 @@ from ralph.process.lock import Lock
 from ralph.process.pace import Pace
 from ralph.process.supervisor import Supervisor
 from ralph.run import command_runner, notices
-from ralph.run.context import LiveState, Run, merge_window
+from ralph.run.context import LiveState, Run, checks_at_once
 from ralph.run.judge import Controller
 from ralph.run.prepared import PreparedStart
 from ralph.run.stop_rules import Reason, Stop
 from ralph.screen import screen, view
-from ralph.screen.text import is_attended
+from ralph.screen.text import is_output_on_terminal
 from ralph.settings import sources
 from ralph.store import journal
-from ralph.store.state import BlockReason, StartResult
+from ralph.store.state import BlockReason, FirstVerifyResult
 from ralph.words import plural
 
 
@@ -80,7 +80,7 @@ def run_session(
         stop = run.stop_if_interrupted() or Stop(Reason.HOPELESS, error.message)
         failure = error if stop.reason is Reason.HOPELESS else None
     finally:
-        _close_session(run, stop)
+        _close_run(run, stop)
     for supervisor in (run.supervisor, *run.supervisors):
         supervisor.dismiss()
     held_lock.holder_note.unlink(missing_ok=True)
@@ -110,13 +110,13 @@ def _open_run(
 
     def at_last() -> None:
         shutil.rmtree(temporary, ignore_errors=True)
-        git_settings.end()
+        git_settings.record_end_state()
         if death := state.unjudged_iteration():
             from ralph.strict import shadow  # noqa: PLC0415 - only that process pays, after a death
 
             shadow.record_tree_after_death(state, death)
 
-    jobs = settings.jobs + merge_window(settings) if settings.jobs > 1 and settings.strict else 0
+    jobs = settings.jobs + checks_at_once(settings) if settings.jobs > 1 and settings.strict else 0
     return Run(
         id=run_id,
         live=LiveState(start=start, file_mode=start.progress_before.mode),
@@ -130,7 +130,7 @@ def _open_run(
         console=console,
         view=view.View(console.screen.say_for_agent, whole=asked.verbose),
         outbox=Outbox(values, lambda line: console.complain(line, once=line)),
-        changes=Changes(top, start.own_files),
+        changes=Changes(top, start.files_ralph_writes),
         git_settings=git_settings,
         history=None if start.rehearsal or is_attempt or not settings.history else settings.history.resolve(),
         env=agent_environment(run=run_id, tmux=temporary),
@@ -152,9 +152,9 @@ def _prepare_session(run: Run, held_lock: Lock) -> None:
     modes.check_can_begin(run)
     if not file.exists() and not file.text:
         file.edit(lambda text: text or progress.new_progress_text(start.name, os.path.relpath(start.plan)))
-        state.remove_note(StartResult)
+        state.remove_note(FirstVerifyResult)
         state.remove_note(BlockReason)
-    noted = state.load_note(StartResult)
+    noted = state.load_note(FirstVerifyResult)
     run.tally.red_start = noted.failure if noted and noted.command == start.settings.verify else None
     file.read()
     if start.imported and not file.last.tasks and not file.last.done:
@@ -167,11 +167,11 @@ def _prepare_session(run: Run, held_lock: Lock) -> None:
     if start.is_strict_build:
         start.read_valid_tasks(file.text)  # ends the run here if the list is wrong
     run.changes.begin()
-    modes.start_controller(run)
+    modes.replace_controller(run)
     if start.is_strict_build and file.last.verified and start.is_verified_stale(file.last):
         file.edit(progress.without_lines, "Verified")
     now = file.last
-    if now.blocked_by_ralph and is_attended():
+    if now.blocked_by_ralph and is_output_on_terminal():
         run.console.complain(f"took RALPH_BLOCKED out of {file.path}, since you are here; it said: {now.blocked}")
         file.edit(progress.without_lines, "RALPH_BLOCKED")
     state.remove_iteration_note()
@@ -187,7 +187,7 @@ def _prepare_session(run: Run, held_lock: Lock) -> None:
         file.edit(progress.with_spent, spent)
 
 
-def _close_session(run: Run, stop: Stop) -> None:
+def _close_run(run: Run, stop: Stop) -> None:
     """Prints and records how the run ended, sends the last notice, and stops what still runs for the run."""
     reason, has_begun = stop.reason, run.current.number > 0
     modes.stop_controller(run)
@@ -204,12 +204,12 @@ def _close_session(run: Run, stop: Stop) -> None:
     if has_begun or reason is not Reason.HOPELESS:
         run.screen.say(f"ralph: {notices.last_line(run, stop)}")
     if has_begun:
-        if reason.code == 1 and not (is_attended() and stop.why in "\n".join(run.last_lines)):
+        if reason.code == 1 and not (is_output_on_terminal() and stop.why in "\n".join(run.last_lines)):
             run.console.complain(stop.why)
         notices.notify_ended(run, stop)
     deadline = time.monotonic() + run.pace.send_s
     while run.outbox.has_pending() and time.monotonic() < deadline and not signals.is_impatient():
         signals.wait(0.05)
-    run.outbox.close()
+    run.outbox.drop_pending()
     programs.kill_running_programs()
     run.screen.close()

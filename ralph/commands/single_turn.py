@@ -40,7 +40,7 @@ def show_dry_run(start: PreparedStart) -> None:
             task, acceptance.new_session_token(), start.state
         )
     agent = start.agents[0]._replace(rung=int(str(values.get("TRY", 1))) - 1)
-    text = start.load_prompt().render({**values, "CAN_RUN": agent.can_run(start.settings)})
+    text = start.load_prompt().render({**values, "CAN_RUN": agent.can_run_commands(start.settings)})
     print(shlex.join(agent.command_line(start.settings, "…", file="…", mcp=start.tools_server)), end="\n\n")
     print(text, end="")
 
@@ -94,7 +94,7 @@ def _acquire_lock(start: PreparedStart, file: ProgressFile) -> lock.Lock:
         question = without_control_codes(f"ralph: {error.what}: stop it after its iteration?")
         if not is_ours or not click.confirm(question):
             raise
-    file.edit(progress.with_section_lines, "Status", [b"RALPH_STOP"])
+    file.edit(progress.with_lines_added, "Status", [b"RALPH_STOP"])
     try:
         print("ralph: it ends after this iteration; Ctrl+C waits no longer")
         while True:

@@ -17,7 +17,7 @@ def print_status(word: str | None, *, progress_file: str | None, as_json: bool) 
     With several plans it is the highest of their codes.
     """
     is_list = word is None and progress_file is None
-    found = [*map(plans.inspect_plan, plans.plans_here() if is_list else [plans.find_plan(word, progress_file)])]
+    found = [*map(plans.inspect_plan, plans.plans_begun_here() if is_list else [plans.find_plan(word, progress_file)])]
     if as_json:
         facts = [status_facts(seen) for seen in found]
         print(json.dumps(facts if is_list else facts[0], ensure_ascii=False))
@@ -35,10 +35,10 @@ def _print_table(found: list[PlanDetails]) -> None:
     state_width = max(len(seen.state) for seen in found)
     for seen in found:
         why = f"{clip(seen.why, 50)} · " if seen.why else ""
-        print(clip(f"{seen.plan.label:{name_width}}  {seen.state:{state_width}}  {why}{_format_sums(seen)}", edge))
+        print(clip(f"{seen.plan.label:{name_width}}  {seen.state:{state_width}}  {why}{_plan_figures(seen)}", edge))
 
 
-def _format_sums(seen: PlanDetails) -> str:
+def _plan_figures(seen: PlanDetails) -> str:
     sums, now = seen.sums, seen.progress
     parts = (
         f"{now.mode} {now.rounds}".strip(),
@@ -51,7 +51,11 @@ def _format_sums(seen: PlanDetails) -> str:
 
 
 def _print_plan(seen: PlanDetails) -> None:
-    lines = [f"{seen.plan.name} · {seen.state}: {seen.why}".removesuffix(": "), _format_sums(seen), *seen.remarks]
+    lines = [
+        f"{seen.plan.name} · {seen.state}: {seen.why}".removesuffix(": "),
+        _plan_figures(seen),
+        *seen.more_facts,
+    ]
     lines += [f"  [{task.mark}] {task.whole}" for task in seen.progress.tasks]
     rows = seen.iterations[-5:]
     lines += ["", "The last iterations:"] if rows else []

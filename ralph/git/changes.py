@@ -135,10 +135,10 @@ class Changes:
     def begin(self) -> None:
         """Takes the first look; changes from now on are an iteration's. Runs the first git."""
         seen = self._look_by_git()
-        self._look = self._look_by_git if seen else self._look_at_all
-        self._seen = seen or self._look_at_all()
+        self._look = self._look_by_git if seen else self._look_without_git
+        self._seen = seen or self._look_without_git()
 
-    def begin_iteration(self) -> None:
+    def note_begin_time(self) -> None:
         """Takes note that an iteration begins, whose changes and git locks are to be found."""
         if self.disturbed:
             self.take_changes()
@@ -182,7 +182,7 @@ class Changes:
                 files[name] = entry, self._identify_content(name)
         return head, files
 
-    def _look_at_all(self) -> _Tree:
+    def _look_without_git(self) -> _Tree:
         """Looks at all files, if git cannot tell which have changed."""
         files = _Files()
         for folder, inside, names in os.walk(self.tree):

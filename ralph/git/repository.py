@@ -43,7 +43,7 @@ class Git:
     def __init__(self, root: Path, env: Mapping[str, str]):
         self.root, self._env = root, env
 
-    def output_of(self, *arguments: str) -> str:
+    def output_or_empty(self, *arguments: str) -> str:
         """Runs git and returns its output, without the last line break; empty if it fails."""
         done = self._call(*arguments)
         return "" if done.code else os.fsdecode(done.stdout).rstrip("\n")
@@ -68,7 +68,7 @@ class Git:
         """
         done = self._call("merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", base, commit)
         tree, *names = names_in(done.stdout) if done.code in (0, 1) else [""]
-        return "" if done.code else self.output_of("commit-tree", tree, "-p", base, "-m", "ralph"), names
+        return "" if done.code else self.output_or_empty("commit-tree", tree, "-p", base, "-m", "ralph"), names
 
     def list_names(self, *arguments: str) -> list[str]:
         """Runs git with `-z` and returns the names that it prints."""
@@ -125,23 +125,23 @@ class Repository(Git):
 
     def save_head_and_index(self) -> Place:
         """Returns branch, commit and unfinished operations, and saves a copy of the index."""
-        files.overwrite_file(self.index_copy, files.read_or_empty(self.index))
+        files.write_in_place(self.index_copy, files.read_or_empty(self.index))
         with suppress(FileNotFoundError):
             shutil.copystat(self.index, self.index_copy)
         return *self.read_head(), self.unfinished_operations()
 
     def read_head(self) -> tuple[str, str]:
         """Returns the branch and the commit of HEAD, mostly without running git."""
-        branch = text_of(self.git_dir / "HEAD").strip().removeprefix("ref: ")
+        branch = read_text(self.git_dir / "HEAD").strip().removeprefix("ref: ")
         if not (self.common / branch).is_file():  # on no branch, a packed or unborn one, another format, or nonsense
-            branch = self.output_of("symbolic-ref", "--quiet", "HEAD")
+            branch = self.output_or_empty("symbolic-ref", "--quiet", "HEAD")
         return branch, self.read_branch(branch or "HEAD")
 
     def read_branch(self, branch: str) -> str:
         """Returns the commit of a branch, mostly without running git; empty if the branch is gone."""
-        found = text_of(self.common / branch).strip()
+        found = read_text(self.common / branch).strip()
         is_commit = found.isalnum() and branch != "HEAD"  # that of another worktree may be there
-        return found if is_commit else self.output_of("rev-parse", "--verify", "--quiet", branch)
+        return found if is_commit else self.output_or_empty("rev-parse", "--verify", "--quiet", branch)
 
     def put_index_back(self) -> None:
         """Puts the saved index back."""
@@ -154,7 +154,7 @@ class Repository(Git):
 
     def staged_checksum(self) -> int:
         """Returns a checksum of what is staged, without what git remembers of timestamps."""
-        return binascii.crc32(os.fsencode(self.output_of("ls-files", "--stage", "-z")))
+        return binascii.crc32(os.fsencode(self.output_or_empty("ls-files", "--stage", "-z")))
 
     def put_head_back(self, branch: str, commit: str) -> tuple[str, int]:
         """Puts HEAD on that branch, and the branch at that commit; without a branch HEAD itself, with none before it.
@@ -165,7 +165,7 @@ class Repository(Git):
         for one in dict.fromkeys((self.read_branch(branch) if branch else "", self.read_head()[1])):  # mostly the same
             if one not in ("", commit):
                 kept = self.keep_commit(one)
-                count = int(self.output_of("rev-list", "--count", one, *([f"^{commit}"] if commit else [])) or 0)
+                count = int(self.output_or_empty("rev-list", "--count", one, *([f"^{commit}"] if commit else [])) or 0)
         self.run("update-ref", "--no-deref", *([branch or "HEAD", commit] if commit else ["-d", branch]))
         if branch:
             self.run("symbolic-ref", "-m", "ralph: put back", "HEAD", branch)
@@ -177,8 +177,10 @@ class Repository(Git):
         with suppress(RalphError):
             scratch.run("read-tree", "HEAD")
             scratch.run("update-index", "--add", "--remove", "-z", "--stdin", stdin=nul_terminated(names))
-            tree = scratch.output_of("write-tree")
-            return self.keep_commit(scratch.output_of("commit-tree", "-p", "HEAD", "-m", "ralph: thrown away", tree))
+            tree = scratch.output_or_empty("write-tree")
+            return self.keep_commit(
+                scratch.output_or_empty("commit-tree", "-p", "HEAD", "-m", "ralph: thrown away", tree)
+            )
         return ""
 
     def keep_commit(self, commit: str) -> str:
@@ -192,13 +194,17 @@ class Repository(Git):
         return [name for name in _BEGUN if os.path.lexists(self.git_dir / name)]
 
     def commit_files(
-        self, names: Collection[str], own: Collection[str], message: str, run: Callable[[Sequence[str], bytes], str]
+        self,
+        names: Collection[str],
+        if_tracked: Collection[str],
+        message: str,
+        run: Callable[[Sequence[str], bytes], str],
     ) -> tuple[Commits, str, list[str]]:
         """Commits exactly these files as they are now. Returns what was committed, why not, and what was left out.
 
-        So are those of `own` that git tracks. Other files that the user has staged stay staged. Ignored, untracked
-        files are left out. `run` runs git with the project's hooks; names come by standard input, since a sandbox may
-        hide ralph's files.
+        So are those of `if_tracked` that git tracks. Other files that the user has staged stay staged. Ignored,
+        untracked files are left out. `run` runs git with the project's hooks; names come by standard input, since a
+        sandbox may hide ralph's files.
         """
         before = self.read_head()[1]
         found = self.existing_files(names)
@@ -208,7 +214,7 @@ class Repository(Git):
         added = self._call("add", "--intent-to-add", "--ignore-errors", *_NAMED, stdin=literal_pathspecs(there))
         if added.code not in (0, 1):
             return Commits(), f"git add fails: {error_text(added)}", []
-        may_change = {*names, *own}
+        may_change = {*names, *if_tracked}
         known = (may_change - folders).intersection(self.list_names("ls-files", "-z"))
         left_out = sorted(there - known)
         if not known:  # git would take no name for all of them
@@ -239,14 +245,16 @@ class Repository(Git):
 
     def commit_stats(self, commit: str) -> tuple[Commits, list[str]]:
         """Returns the size of a commit, and the files that it changed."""
-        return commits_between(self._call, self.output_of("rev-parse", "--verify", "--quiet", f"{commit}^"), commit)
+        return commits_between(
+            self._call, self.output_or_empty("rev-parse", "--verify", "--quiet", f"{commit}^"), commit
+        )
 
     def check_can_commit(self) -> None:
         """Raises RalphError, before money is spent, if git could not commit here."""
         if begun := self.unfinished_operations():
             what = f"{self.git_dir / begun[0]}: something is not finished, and commits would become part of it"
             raise RalphError(what, fix="git status says what it is")
-        signs = self.output_of("config", "--type=bool", "commit.gpgSign") == "true"
+        signs = self.output_or_empty("config", "--type=bool", "commit.gpgSign") == "true"
         tree = os.fsdecode(self.run("write-tree")).strip()
         done = self._call("commit-tree", *["-S"] * signs, "-m", "ralph tries to commit", tree, timeout_s=_SIGNING_S)
         if done.code:
@@ -266,6 +274,6 @@ def jj_commit(names: Iterable[str], message: str) -> str:
     return error_text(done) if done.code else ""
 
 
-def text_of(path: str | Path) -> str:
+def read_text(path: str | Path) -> str:
     """The content of a file as text that can hold any bytes; empty if it cannot be read."""
     return os.fsdecode(files.read_or_empty(path))

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from ralph.git.changes import git_folder, names_in, run_git
-from ralph.git.repository import text_of
+from ralph.git.repository import read_text
 from ralph.process.lock import working_tree
 from ralph.store.state import GitConfigFiles, State
 from ralph.words import join_names
@@ -59,7 +59,7 @@ class GitConfigWatch:
         self._known = self._read()
         self._state.save_note(GitConfigFiles(before=self._known))
 
-    def end(self) -> None:
+    def record_end_state(self) -> None:
         """Records the settings once everything has ended: after a death, later changes are the user's."""
         if noted := self._state.load_note(GitConfigFiles):
             noted.at_end = self._read()
@@ -70,7 +70,7 @@ class GitConfigWatch:
         if noted := self._state.load_note(GitConfigFiles):
             self.compare_files(noted.before, noted.at_end or self._known)
 
-    def compare(self) -> None:
+    def find_changes(self) -> None:
         """Finds what changed since; called after anything ran that an agent may have written."""
         now = self._read()
         self.compare_files(self._known, now)
@@ -80,7 +80,7 @@ class GitConfigWatch:
         """Finds what changed in the files with these texts; keeps both versions unless the change is harmless."""
         for name in sorted({name for name, text in before.items() ^ now.items() if text}):
             was, is_now = before.get(name, ""), now.get(name, "")
-            what, harmless = self._describe_change(name, was, is_now)
+            what, harmless = self._change_and_is_harmless(name, was, is_now)
             message = f"{name.removeprefix(f'{self._tree}/')} {what}"
             if not harmless:
                 kept = [
@@ -92,10 +92,10 @@ class GitConfigWatch:
             elif what:
                 self.harmless.append(message)
 
-    def _describe_change(self, name: str, was: str, is_now: str) -> tuple[str, bool]:
+    def _change_and_is_harmless(self, name: str, was: str, is_now: str) -> tuple[str, bool]:
         """Returns in words what changed in a file, empty if nothing did, and whether that is harmless."""
         if name in self._known:
-            settings = sorted(parse_git_settings(was) ^ parse_git_settings(is_now))
+            settings = sorted(parse_git_config_file(was) ^ parse_git_config_file(is_now))
             keys = [*dict.fromkeys(one.partition("\n")[0] for one in settings)]
             return f"was changed: {join_names(keys, 9)}" if keys else "", all(map(is_harmless, settings))
         if is_now.startswith(_LEADS):
@@ -113,19 +113,19 @@ class GitConfigWatch:
         for folder in (self._top, *self._top.parents):  # git could find a repository in each
             if folder.is_relative_to(self._tree):
                 git_dir = git_folder(folder)
-                common = git_dir / text_of(git_dir / "commondir").strip()
+                common = git_dir / read_text(git_dir / "commondir").strip()
                 places += [f"{place}/{name}" for place in {git_dir, common} for name in _FILES]
         found = dict[str, str]()
         for path in places:
             if path not in found:
-                found[path] = text = text_of(path)
+                found[path] = text = read_text(path)
                 places += _included_files(path, text) if "include" in text.lower() else ()
         return found
 
 
 def snapshot_git_folders(root: str, git_dir: str, common: str) -> dict[str, str]:
     """Returns hooks and rules by path, where git's folders are, and where links in them lead, as deep as git writes."""
-    found = {f"{root}/.git": text_of(f"{root}/.git")}
+    found = {f"{root}/.git": read_text(f"{root}/.git")}
     found |= {one: _LEADS + os.path.realpath(one) for one in (root, git_dir, common) if Path(one).is_dir()}
     for top in {git_dir, common}:
         for folder, inside, names in os.walk(top):
@@ -135,7 +135,7 @@ def snapshot_git_folders(root: str, git_dir: str, common: str) -> dict[str, str]
                 if os.path.islink(path):  # noqa: PTH114 - some hundred, and Path takes thrice as long
                     found[path] = _LEADS + os.readlink(path)  # noqa: PTH115 - a string
                 elif below in _RULES or (below.startswith("/hooks/") and not name.endswith(".sample")):
-                    found[path] = text_of(path)
+                    found[path] = read_text(path)
             if folder == top:
                 inside[:] = _DEEP
             elif folder == f"{top}/objects":
@@ -148,12 +148,12 @@ def _included_files(path: str, text: str) -> list[str]:
     """The files that this one includes, whatever the condition."""
     return [
         str(Path(path).parent / os.path.expanduser(value))  # noqa: PTH111 - an unknown user is not an error
-        for key, _, value in (one.partition("\n") for one in parse_git_settings(text))
+        for key, _, value in (one.partition("\n") for one in parse_git_config_file(text))
         if re.match(r"include(if\..*)?\.path$", key)
     ]
 
 
-def parse_git_settings(text: str) -> set[str]:
+def parse_git_config_file(text: str) -> set[str]:
     """Parses a git settings file into entries of key, line break and value; an unreadable file is one entry."""
     env = {**os.environ, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
     done = run_git("config", "-z", "--no-includes", "--list", "--file", "-", cwd="/", env=env, stdin=os.fsencode(text))

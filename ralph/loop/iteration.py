@@ -9,10 +9,10 @@ from pathlib import Path
 from ralph.agent.command import Agent
 from ralph.agent.turn import Commits, Outcome, Turn, without_signals
 from ralph.errors import RalphError
-from ralph.loop.modes import end_one_iteration_mode
+from ralph.loop.modes import undo_ticks_and_end_mode
 from ralph.notify.channels import Notice
 from ralph.plan import progress
-from ralph.plan.progress.file import NewMessages
+from ralph.plan.progress.file import LostMessages
 from ralph.plan.tasks import edits
 from ralph.process import signals
 from ralph.process.supervisor import Command
@@ -46,7 +46,7 @@ class PlainController(Controller):
     def conclude(self, iteration: Iteration) -> Iteration:
         """Refuses a RALPH_DONE that does not hold, and ends a mode of one iteration."""
         if self._run.settings.once:
-            iteration = end_one_iteration_mode(self._run, iteration)
+            iteration = undo_ticks_and_end_mode(self._run, iteration)
         if iteration.refused:
             refuse_done(self._run, iteration.refused, iteration.missing)
         return iteration
@@ -57,7 +57,7 @@ def run_agent_once(run: Run) -> Iteration:
     agent = (run.free_agents() or run.start.agents)[0]
     prompt = _begin_iteration(run, agent)
     before, file, current = run.file.last, run.file, run.current
-    messages = NewMessages(file.path, current.text_before)
+    messages = LostMessages(file.path, current.text_before)
     with run.controller.around_turn() as findings:
         run.state.save_note(  # all that the next run needs if ralph dies
             UnjudgedIteration(
@@ -71,10 +71,10 @@ def run_agent_once(run: Run) -> Iteration:
         )
         turn = _run_agent(run, agent, prompt, messages)
     turn.another_is_free = len(run.free_agents()) > 1
-    findings.blocked = findings.blocked or run.git_settings.block_reason
+    findings.blocks_run = findings.blocks_run or run.git_settings.block_reason
     after = run.read_progress()
     if lost := messages.find_lost(file.text):
-        file.edit(progress.with_section_lines, "Messages", lost)
+        file.edit(progress.with_lines_added, "Messages", lost)
         what = "put back under ## Messages what the agent's copy wrote over"
         run.console.complain(f"{what}: {join_names([*map(os.fsdecode, lost)])}")
     if after.verified:  # only ralph may write that line, even if nothing is verified
@@ -82,7 +82,7 @@ def run_agent_once(run: Run) -> Iteration:
     if after.rounds != before.rounds:  # only ralph counts the rounds
         file.edit(progress.with_mode, after.mode or "build", before.rounds)
     commits, changed = Commits(), findings.changed or ()
-    if not findings.blocked:  # else git may not run any more
+    if not findings.blocks_run:  # else git may not run any more
         run.remove_orphaned_locks("the agent")
         if findings.changed is None:
             commits, changed = run.changes.take_changes()
@@ -109,7 +109,7 @@ def _begin_iteration(run: Run, agent: Agent) -> str:
             **run.current.values,
             "ITERATION": number,
             "MEMORY": notices.prompt_memory(state, task=run.current.task, so_far=notices.run_figures(run)),
-            "CAN_RUN": agent.can_run(settings),
+            "CAN_RUN": agent.can_run_commands(settings),
             "RED_START": run.tally.red_start or "",
         }
     )
@@ -121,14 +121,14 @@ def _begin_iteration(run: Run, agent: Agent) -> str:
     run.update_iteration(number=number, agent=agent.name, text_before=run.file.text, transcript=transcript)
     run.git_settings.begin()
     run.changes.disturbed |= settings.once
-    run.changes.begin_iteration()
+    run.changes.note_begin_time()
     run.screen.remark(f"ralph: {notices.iteration_heading(run)}")
     run.console.activity = None
     run.view.show({"type": "prompt", "text": prompt})
     return prompt
 
 
-def _run_agent(run: Run, agent: Agent, prompt: str, messages: NewMessages) -> Turn:
+def _run_agent(run: Run, agent: Agent, prompt: str, messages: LostMessages) -> Turn:
     """Runs the agent until it ends, is interrupted, reaches a limit or lingers after its result; returns its turn."""
     settings, pace, transcript = run.settings, run.pace, run.current.transcript
     tried = run.current.values.get("TRY")
@@ -141,7 +141,7 @@ def _run_agent(run: Run, agent: Agent, prompt: str, messages: NewMessages) -> Tu
 
     def should_end(silent_s: float, took_s: float, printed: int) -> bool:
         nonlocal cut, result_at, retries_at
-        messages.poll()
+        messages.note_overwritten()
         retries_at = min(retries_at, took_s) if stream.retry else math.inf
         reached = {
             Outcome.OUT_OF_TIME: run.remaining_s() <= 0,
@@ -149,7 +149,7 @@ def _run_agent(run: Run, agent: Agent, prompt: str, messages: NewMessages) -> Tu
             Outcome.TROUBLE: took_s - retries_at > silence_s,  # printing retries is not a sign of life
             Outcome.HUNG: silent_s > silence_s,
             Outcome.TOO_LONG: printed > pace.transcript_bytes,
-            Outcome.CONTEXT_FULL: stream.is_context_full(settings.max_context),
+            Outcome.CONTEXT_FULL: stream.should_cut_for_context(settings.max_context),
         }
         cut = next((outcome for outcome, is_reached in reached.items() if is_reached), None)
         result_at = min(result_at, took_s) if stream.result else math.inf
@@ -157,7 +157,7 @@ def _run_agent(run: Run, agent: Agent, prompt: str, messages: NewMessages) -> Tu
             cut = Outcome.OK if took_s - result_at > pace.after_result_s else None
         if signals.interrupted():
             cut = Outcome.INTERRUPTED
-            run.console.announce_end("the agent")
+            run.console.announce_stopping("the agent")
         stream.ended_by_ralph = cut is not None
         return stream.ended_by_ralph
 
@@ -252,7 +252,7 @@ def _write_down(run: Run, iteration: Iteration, summary: str) -> None:
             run.console.complain(f"{run.history}: cannot be written: {error.strerror}", once="history")
 
 
-def pause_or_wait(run: Run, iteration: Iteration) -> Stop | None:
+def notify_and_pause(run: Run, iteration: Iteration) -> Stop | None:
     """Sends the progress notice and pauses, or waits out a limit or trouble. Returns a Stop if waiting is pointless."""
     if iteration.is_repeated:
         return _wait_for_limit_or_trouble(run, iteration.turn)
@@ -269,7 +269,7 @@ def pause_between(run: Run) -> None:
     """Pauses between two iterations, unless there is something else to do."""
     if run.tally.iterations and run.settings.delay:
         run.console.set_activity("pausing")
-        wait_watching_file(run, run.settings.delay, is_pause=True)
+        wait_watching_file(run, run.settings.delay, is_delay=True)
 
 
 def _wait_for_limit_or_trouble(run: Run, turn: Turn) -> Stop | None:
@@ -278,7 +278,7 @@ def _wait_for_limit_or_trouble(run: Run, turn: Turn) -> Stop | None:
     Does not wait for a limit if another agent can work meanwhile.
     """
     tally, current, now = run.tally, run.current, run.pace.now()
-    if current.began < tally.last_wait_ended_at or _wait_is_pointless(run):  # ralph has waited for its limit since
+    if current.began < tally.last_wait_ended_at or _is_check_or_stop_due(run):  # ralph has waited for its limit since
         return None
     until = now + pause_after_failure_s(turn, repeats=tally.repeats - 1, now=now)
     free, names = [], [one.name for one in run.start.agents]
@@ -305,7 +305,7 @@ def _wait_for_limit_or_trouble(run: Run, turn: Turn) -> Stop | None:
     return None
 
 
-def wait_watching_file(run: Run, seconds: float, *, is_pause: bool = False) -> None:
+def wait_watching_file(run: Run, seconds: float, *, is_delay: bool = False) -> None:
     """Waits that long, by a clock that nobody sets. A mere pause does not count as waiting.
 
     Ends sooner if there is something else to do: the user wrote stop or done into the file, or a limit is reached.
@@ -313,17 +313,17 @@ def wait_watching_file(run: Run, seconds: float, *, is_pause: bool = False) -> N
     pace, tally = run.pace, run.tally
     began = beat = now = pace.uptime_s()
     until = began + seconds
-    while now < until and not _wait_is_pointless(run):
+    while now < until and not _is_check_or_stop_due(run):
         if now - beat >= _BEAT_S:
             beat = now
             run.outbox.send(Notice("alive"))
         pace.sleep(min(_REREAD_S, until - now))
         now = pace.uptime_s()
-    if not is_pause:
+    if not is_delay:
         tally.unrecorded_wait_s += now - began
         tally.waited_s += now - began
         tally.last_wait_ended_at = now
 
 
-def _wait_is_pointless(run: Run) -> bool:
+def _is_check_or_stop_due(run: Run) -> bool:
     return needs_final_check(run.read_progress(), run.settings) or run.stop_reason() is not None

@@ -4,11 +4,11 @@ The controller (plain, strict or parallel) picks and ticks the tasks. The progre
 so a restart needs no code: the same command continues where the file says.
 """
 
-from ralph.loop.iteration import pause_between, pause_or_wait, record_and_report
-from ralph.loop.modes import advance_mode, claim_what_is_ticked, is_validation_due, switch_to_file_mode
+from ralph.loop.iteration import notify_and_pause, pause_between, record_and_report
+from ralph.loop.modes import advance_mode, begin_validation_if_due, claim_done_if_all_ticked, switch_to_file_mode
 from ralph.plan import progress
 from ralph.run.context import Run
-from ralph.run.evidence import check_done_and_count, run_first_verify
+from ralph.run.evidence import accept_done_or_count_refusal, run_first_verify_if_due
 from ralph.run.judge import judge_iteration
 from ralph.run.stop_rules import Reason, Stop, needs_final_check
 from ralph.store.state import AnnouncedConversation, BlockReason
@@ -16,16 +16,16 @@ from ralph.store.state import AnnouncedConversation, BlockReason
 
 def loop(run: Run) -> Stop:
     """Iterates until there is a reason to stop, and returns it."""
-    claim_what_is_ticked(run)
+    claim_done_if_all_ticked(run)
     stop = prepare_next_iteration(run)
     while not stop:
         iteration = judge_iteration(run.controller.run_iteration(), run.tally, run.settings)
-        if not iteration.findings.blocked:  # else git may lead elsewhere, so it may not run
+        if not iteration.findings.blocks_run:  # else git may lead elsewhere, so it may not run
             iteration = run.controller.conclude(iteration)
         record_and_report(run, iteration)
-        stop = run.controller.wait_for_running_work(iteration.ended or pause_or_wait(run, iteration))
+        stop = run.controller.stop_unless_busy(iteration.ended or notify_and_pause(run, iteration))
         stop = stop or prepare_next_iteration(run)
-    return finish_run(run, run.stop_if_git_tampered() or stop)
+    return write_run_end(run, run.stop_if_git_tampered() or stop)
 
 
 def prepare_next_iteration(run: Run) -> Stop | None:
@@ -36,24 +36,24 @@ def prepare_next_iteration(run: Run) -> Stop | None:
     if stop := run.stop_if_git_tampered():
         return stop
     run.read_progress()
-    is_due = is_validation_due(run)
+    is_due = begin_validation_if_due(run)
     if run.file.last.mode != run.live.file_mode:
         switch_to_file_mode(run)
-    run.controller.tidy_task_list()
+    run.controller.tidy_ids_and_marks()
     while needs_final_check(run.file.last, run.settings) and not run.stop_if_interrupted():
-        check_done_and_count(run)
+        accept_done_or_count_refusal(run)
         if run.stop_reason() or (run.controller.picks_tasks and run.settings.max_failures is None):
             break  # no agent fixes what fails if all is ticked, and nothing counts the failures
         pause_between(run)
         run.read_progress()
     stop = run.stop_reason()
-    if not stop and run.settings.verify and run_first_verify(run):
+    if not stop and run.settings.verify and run_first_verify_if_due(run):
         return prepare_next_iteration(run)
-    stop = stop or (None if is_due and run.controller.is_busy else run.controller.choose_next())
+    stop = stop or (None if is_due and run.controller.is_busy else run.controller.begin_next_task())
     return prepare_next_iteration(run) if stop and advance_mode(run, stop) else stop
 
 
-def finish_run(run: Run, stop: Stop) -> Stop:
+def write_run_end(run: Run, stop: Stop) -> Stop:
     """Writes the end of the run into the progress file, with RALPH_BLOCKED if another run would only fail again."""
     if stop.reason is not Reason.TAMPERED:  # else the next run would take its changes for the user's
         stop = run.stop_if_interrupted() or stop

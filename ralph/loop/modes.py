@@ -10,21 +10,21 @@ from ralph.plan import progress
 from ralph.plan.tasks import edits
 from ralph.run import acceptance, evidence, notices
 from ralph.run.context import Run
-from ralph.run.judge import Controller, Iteration, quote_tasks, why_not_done
+from ralph.run.judge import Controller, Iteration, describe_open_tasks, quote_tasks
 from ralph.run.stop_rules import Reason, Stop
 from ralph.words import join_names, plural
 
 
 def check_can_begin(run: Run) -> None:
     """Raises RalphError if no iteration can begin, before anything of an earlier run is used up."""
-    for start in (run.start, *run.start.with_own_agents()):
+    for start in (run.start, *run.start.in_modes_with_own_agent()):
         check_installed(start.agents, start.settings)
         run.print_setting_remarks(start.settings)
     run.start.load_prompt()
     run.state.make_room()
 
 
-def start_controller(run: Run) -> None:
+def replace_controller(run: Run) -> None:
     """Sets up a mode: makes the controller that it needs, in place of the one before."""
     if run.start.asked.mode == "all":
         run.live.file_mode = run.file.edit(progress.with_mode, run.mode).mode
@@ -34,7 +34,7 @@ def start_controller(run: Run) -> None:
 
 def stop_controller(run: Run) -> None:
     """Leaves a mode, even after an error: closes its controller and clears the current task."""
-    run.controller.close()
+    run.controller.put_tasks_down()
     run.live.controller = Controller()
     run.update_iteration(task="", values={})
 
@@ -50,12 +50,12 @@ def switch_to_file_mode(run: Run) -> None:
     except RalphError as error:
         run.console.complain(f"Mode: {now.mode} is ignored: {error.message}")
         return
-    notices.record_mode_results(run.state, before, run.mode)
+    notices.record_changed_files(run.state, before, run.mode)
     run.write_journal("mode", success=True, message=f"{before} -> {run.mode}")
-    start_controller(run)
+    replace_controller(run)
 
 
-def is_validation_due(run: Run) -> bool:
+def begin_validation_if_due(run: Run) -> bool:
     """Whether enough was ticked for validate to run, at most max-rounds times; if no agent works, writes its name."""
     now, live, every = run.file.last, run.live, run.settings.validate_every
     starts = [line.start for line, *_ in now.headings]
@@ -76,12 +76,12 @@ def advance_mode(run: Run, stop: Stop) -> bool:
     if stop.reason is not Reason.DONE or run.start.asked.mode != "all" or not mode:
         return False
     run.file.edit(progress.with_status, "IN_PROGRESS")
-    _advance_file_mode(run, f"{run.file.last.round + 1}/{run.settings.max_rounds}")
+    _advance_mode_if_named(run, f"{run.file.last.round + 1}/{run.settings.max_rounds}")
     run.start.in_mode(mode).load_prompt()  # ends the run here if the template is missing or wrong
     return True
 
 
-def claim_what_is_ticked(run: Run) -> None:
+def claim_done_if_all_ticked(run: Run) -> None:
     """Under `all`, claims that the plan is done if no task is open: verify decides, so no agent is paid to say so."""
     now, settings = run.file.last, run.settings
     is_over = now.tasks and not (now.open or now.done)
@@ -89,7 +89,7 @@ def claim_what_is_ticked(run: Run) -> None:
         run.file.edit(progress.with_status, "RALPH_DONE")
 
 
-def end_one_iteration_mode(run: Run, iteration: Iteration) -> Iteration:
+def undo_ticks_and_end_mode(run: Run, iteration: Iteration) -> Iteration:
     """Ends a mode of one iteration: takes back its ticks and its RALPH_DONE, and sets what follows."""
     after, missing, outcome, settings = iteration.after, iteration.missing, iteration.turn.outcome, run.settings
     ended_well = outcome is Outcome.OK
@@ -128,7 +128,7 @@ def _choose_what_follows(run: Run, iteration: Iteration, *, judges: bool, goes_o
     blocked = run.file.last.blocked
     if blocked is not None:
         if not judges:
-            _advance_file_mode(run)
+            _advance_mode_if_named(run)
         return Stop(Reason.BLOCKED, blocked)
     if run.settings.strict:
         try:
@@ -136,30 +136,30 @@ def _choose_what_follows(run: Run, iteration: Iteration, *, judges: bool, goes_o
         except RalphError as error:
             return Stop(Reason.ONCE_FAILED, error.message)
     if judges:
-        return _follow_validation(run, goes_on=goes_on)
-    if not (_announce_green_checks(run) and goes_on):  # else planning is repeated once
-        _advance_file_mode(run)
+        return _set_done_or_next_mode(run, goes_on=goes_on)
+    if not (_reject_green_checks(run) and goes_on):  # else planning is repeated once
+        _advance_mode_if_named(run)
     return None if goes_on else Stop(Reason.ONCE)
 
 
-def _follow_validation(run: Run, *, goes_on: bool) -> Stop | None:
+def _set_done_or_next_mode(run: Run, *, goes_on: bool) -> Stop | None:
     """Sets what follows validate: done if no task is open and verify passes, else the next mode, max-rounds times."""
     rounds, most = max(run.file.last.round, 1), run.settings.max_rounds
-    left = why_not_done(run.file.last)
+    left = describe_open_tasks(run.file.last)
     if not left:
         run.file.edit(progress.with_mode, "build", "")
         run.file.edit(progress.with_status, "RALPH_DONE")
-        evidence.check_done_and_count(run)
+        evidence.accept_done_or_count_refusal(run)
         if run.file.last.done:
             return Stop(Reason.DONE)
-        left = why_not_done(run.file.last) or run.tally.last_failure
+        left = describe_open_tasks(run.file.last) or run.tally.last_failure
     count = None if progress.parse(run.current.text_before).open else f"{rounds}/{most}" if rounds < most else ""
-    if _advance_file_mode(run, count) and count == "":
+    if _advance_mode_if_named(run, count) and count == "":
         return Stop(Reason.REFUSED, f"max-rounds is {most}, and {run.mode} still finds something: {left}")
     return None if goes_on else Stop(Reason.UNFINISHED, left)
 
 
-def _advance_file_mode(run: Run, rounds: str | None = None) -> bool:
+def _advance_mode_if_named(run: Run, rounds: str | None = None) -> bool:
     """Writes the mode that follows into the progress file, if the file names the one in force too."""
     is_named = run.mode == (run.live.file_mode or "build")
     if is_named:
@@ -167,11 +167,11 @@ def _advance_file_mode(run: Run, rounds: str | None = None) -> bool:
     return is_named
 
 
-def _announce_green_checks(run: Run) -> bool:
+def _reject_green_checks(run: Run) -> bool:
     """Reports which checks of open tasks pass before anything is built; True if that is new, to repeat planning."""
     if not (run.settings.strict and run.settings.evidence) or run.start.rehearsal:
         return False
-    found = evidence.run_checks(run, acceptance.checks_of_tasks(run.file.last.open)) or {}
+    found = evidence.run_readonly_checks(run, acceptance.checks_of_tasks(run.file.last.open)) or {}
     held_checks = [text for text, ended in found.items() if not ended.failed]
     marker = progress.PROVES_NOTHING.encode()
     if held_checks:

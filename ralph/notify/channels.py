@@ -62,7 +62,7 @@ class Notice(NamedTuple):
     body: str = ""
 
     @property
-    def variables(self) -> dict[str, str]:
+    def template_values(self) -> dict[str, str]:
         """The variables that channel templates can use for this notice."""
         body = without_control_codes(self.body)
         name, _, emoji = EVENTS.get(self.event, "").partition(" ")
@@ -86,7 +86,7 @@ class Channel(NamedTuple):
     help: Mapping[str, str] = {}
     defaults: Mapping[str, str] = {}
     request: Mapping[str, Any] = {}
-    """The arguments for `send_request`; strings in it are templates."""
+    """The arguments for `send_for_status`; strings in it are templates."""
     command: Strings = ()
     """A program and its arguments, which are templates too."""
     checked: bool = False
@@ -129,7 +129,7 @@ def deliver_notice(channel: Channel, notice: Notice, values: Values, *, timeout_
     """Sends the notice now, and returns "" or the failure in words, without secrets. Raises nothing."""
     settings = {name: values.get(name) or channel.defaults.get(name, "") for name in channel.setting_names}
     try:
-        failure = _deliver(channel, settings | notice.variables, timeout_s)
+        failure = _deliver(channel, settings | notice.template_values, timeout_s)
     except Exception as error:  # noqa: BLE001 - whatever a channel file causes must not end a run
         failure = f"{channel.path}: {type(error).__name__}: {error}"
     failure = hide_addresses(without_control_codes(failure))
@@ -153,7 +153,7 @@ def _deliver(channel: Channel, variables: Values, timeout_s: float) -> str:
         return f"{program}: exit code {code}" if channel.checked and code else ""
     request = fill_templates(channel.request, variables)
     for pause_s in (timeout_s / 15, 0):
-        status, text = send_request(**request, timeout_s=timeout_s * 0.4)
+        status, text = send_for_status(**request, timeout_s=timeout_s * 0.4)
         if 0 < status < 300:
             return ""
         if 0 < status < 500 and status != 429:
@@ -163,7 +163,7 @@ def _deliver(channel: Channel, variables: Values, timeout_s: float) -> str:
     return f"{hide_addresses(request['url'])}: {answer}"
 
 
-def send_request(  # noqa: PLR0913 - what a request is made of
+def send_for_status(  # noqa: PLR0913 - what a request is made of
     url: str,
     method: str = "POST",
     *,
@@ -230,7 +230,7 @@ class Outbox:
         self._waiting = [(channel, list[Notice]()) for channel in configured_channels(values)]
 
     @property
-    def names(self) -> Strings:
+    def done_channels(self) -> Strings:
         """The names of the channels that get a notice when a run is done."""
         return [channel.name for channel, _ in self._waiting if "done" in channel.events]
 
@@ -254,7 +254,7 @@ class Outbox:
         """Whether any notice is still waiting or being sent."""
         return any(waiting for _, waiting in self._waiting)
 
-    def close(self) -> None:
+    def drop_pending(self) -> None:
         """Gives up on the notices not sent yet, and reports each."""
         for channel, waiting in self._waiting:
             for notice in waiting:

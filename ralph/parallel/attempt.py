@@ -21,10 +21,10 @@ from typing import Any
 from ralph import files
 from ralph.agent.turn import Outcome, Turn
 from ralph.errors import RalphError
-from ralph.git.repository import Git, text_of
+from ralph.git.repository import Git, read_text
 from ralph.plan.progress import encode_text
 from ralph.process import signals
-from ralph.process.programs import MARK, call_in_fork, call_program, wait_in_front
+from ralph.process.programs import MARK, call_program, start_in_fork, wait_in_front
 from ralph.store import journal
 from ralph.store.state import State
 from ralph.words import format_duration
@@ -94,7 +94,7 @@ class AttemptResult:
 
     def to_turn(self) -> Turn:
         """Sums up the iterations of the attempt as one turn."""
-        found = journal.parse_records(self.records)
+        found = journal.parse_records_with_verify(self.records)
         if not found:
             return Turn(outcome=Outcome.FAILED if self.why else Outcome.OK, why=self.why)
         last, total = found[-1], journal.sum_up(found)
@@ -175,7 +175,7 @@ def _run_in_clone(
     sys.argv = ["ralph", *job.words]
     code = 130
     with suppress(KeyboardInterrupt):  # the result up to then is reported
-        code = wait_in_front(call_in_fork(ralph), has_lost_starter)
+        code = wait_in_front(start_in_fork(ralph), has_lost_starter)
     progress = folder / "PROGRESS.md"
     state = State(files.plan_name(Path(job.words[0])), progress)  # the project's tests may run ralph, too
     found = journal.read(state.journal)
@@ -193,8 +193,8 @@ def _run_in_clone(
         passed=passed,
         commit=commit,
         bundle=pack_bundle(clone, commit, f"^{job.commit}") if commit else "",
-        progress=text_of(progress),
-        prompt=text_of(transcript.with_suffix(".prompt.md")),
+        progress=read_text(progress),
+        prompt=read_text(transcript.with_suffix(".prompt.md")),
         transcript=str(transcript),
     )
 

@@ -21,7 +21,7 @@ from ralph.parallel.task_attempt import TaskAttempt
 from ralph.plan import progress, tasks
 from ralph.plan.tasks import Task, edits
 from ralph.run import acceptance, evidence, notices
-from ralph.run.context import CurrentIteration, Run, merge_window
+from ralph.run.context import CurrentIteration, Run, checks_at_once
 from ralph.run.judge import Controller, Iteration, TurnFindings
 from ralph.run.stop_rules import Reason, Stop, remaining_usd, stop_reason
 from ralph.words import format_duration, plural
@@ -50,7 +50,7 @@ class ParallelController(Controller):
         self._executor = DaskExecutor(run) if run.settings.executor else LocalExecutor(run)
         self.running: list[TaskAttempt] = []
         """The attempts whose agents work."""
-        self.queue = MergeQueue(repository, run.state.folder.name, merge_window(run.settings))
+        self.queue = MergeQueue(repository, run.state.folder.name, checks_at_once(run.settings))
         # No agent begins before this time, in seconds since 1970: all are at their limit.
         self._no_agent_before = 0.0
         # Why no more tasks begin, while other agents still work.
@@ -58,7 +58,7 @@ class ParallelController(Controller):
         # What keeps finished tasks from being merged.
         self._merge_obstacle = ""
 
-    def wait_for_running_work(self, stop: Stop | None) -> Stop | None:
+    def stop_unless_busy(self, stop: Stop | None) -> Stop | None:
         """Returns why to stop now; None while agents are at work, which finish first (or are ended by a signal)."""
         self._stop = stop or self._stop
         return None if self.is_busy else stop
@@ -79,22 +79,22 @@ class ParallelController(Controller):
     def activity(self) -> list[str]:
         """A line for each task in progress."""
         now, lines = self._run.pace.uptime_s(), []
-        for attempt in self._in_progress:
+        for attempt in self._unmerged:
             doing = attempt.doing or "at work"
             if attempt.commit:
                 doing = "checked on top of what was merged" if attempt.work else "waits to be merged"
             lines.append(f"{attempt.task.id} · {format_duration(now - attempt.iteration.began)} · {doing}")
         return lines
 
-    def tidy_task_list(self) -> None:
+    def tidy_ids_and_marks(self) -> None:
         """Gives each task an id, ticks those whose parts are all done, and marks only our tasks as in progress."""
-        self._file.edit(edits.with_tidy_list, *[attempt.task.id for attempt in self._in_progress])
+        self._file.edit(edits.with_tidy_list, *[attempt.task.id for attempt in self._unmerged])
 
     @property
-    def _in_progress(self) -> list[TaskAttempt]:
+    def _unmerged(self) -> list[TaskAttempt]:
         return [*self.running, *self.queue.entries]
 
-    def choose_next(self) -> Stop | None:
+    def begin_next_task(self) -> Stop | None:
         """Begins as many tasks as may be tried at once. Returns a Stop if none is in progress and none can begin."""
         run = self._run
         if not (self.is_busy or self._stop) and (rest_s := self._no_agent_before - run.pace.now()) > 0:
@@ -135,7 +135,7 @@ class ParallelController(Controller):
             left_usd = remaining_usd(self._file.last, run.tally, settings)
             if left_usd is not None:
                 left_usd = round(left_usd - sum(attempt.share_usd or 0.0 for attempt in running), 4)
-                ready = 1 if settings.task else sum(not waits_for for _, waits_for in tasks.open_tasks(listed))
+                ready = 1 if settings.task else sum(not waits_for for _, waits_for in tasks.pending_tasks(listed))
                 left_usd /= min(ready, settings.jobs - len(running))
                 if left_usd <= 0:
                     return
@@ -164,7 +164,7 @@ class ParallelController(Controller):
             self._executor.begin(attempt, self._jobs.make_job(attempt))
             run.screen.remark(f"ralph: {task.id} begins: {task.text}")
             self.running.append(attempt)
-        if not run.current.number and len(self._in_progress) == 1:
+        if not run.current.number and len(self._unmerged) == 1:
             notices.notify_started(run)
 
     def run_iteration(self) -> Iteration:
@@ -176,7 +176,7 @@ class ParallelController(Controller):
             elif self._merge_obstacle:
                 ready = None
             else:
-                for entry in queue.due_checks():
+                for entry in queue.update_checks():
                     self._executor.begin(entry, self._jobs.make_check(entry))
                 taken_back = (entry for entry in queue.entries if entry.is_taken_back(self._file.text))
                 ready = next(taken_back, queue.judged_head())
@@ -196,15 +196,15 @@ class ParallelController(Controller):
         """
         run = self._run
         run.console.set_activity(f"{len(self.running)} at work, {len(self.queue.entries)} to be merged")
-        wait([attempt.work for attempt in self._in_progress if attempt.work], _POLL_S, FIRST_COMPLETED)
-        run.git_settings.compare()  # before any git runs
+        wait([attempt.work for attempt in self._unmerged if attempt.work], _POLL_S, FIRST_COMPLETED)
+        run.git_settings.find_changes()  # before any git runs
         run.read_progress()
-        for attempt in self._in_progress:
+        for attempt in self._unmerged:
             attempt.is_canceled |= bool(run.stop_if_interrupted()) or attempt.is_taken_back(self._file.text)
         if 0 < self._no_agent_before <= run.pace.now():
             self._no_agent_before = 0.0
             self._begin_tasks()
-        for attempt in self._in_progress:
+        for attempt in self._unmerged:
             if attempt.work and attempt.work.done():
                 attempt.result, attempt.work = attempt.work.result(), None
                 return attempt
@@ -231,7 +231,7 @@ class ParallelController(Controller):
             after=now,
             turn=turn,
             commits=Commits(),
-            findings=TurnFindings(blocked=run.git_settings.block_reason),
+            findings=TurnFindings(blocks_run=run.git_settings.block_reason),
             is_merge=bool(attempt.commit),
         )
 
@@ -260,7 +260,7 @@ class ParallelController(Controller):
         if not iteration.is_merge:
             queue.add(attempt)
         if not self._merge_obstacle and queue.judged_head() is attempt:
-            return self._merge(iteration)
+            return self._merge_and_tick(iteration)
         return replace(iteration, moved=True, is_queued=True)
 
     def _fail(self, iteration: Iteration) -> Iteration:
@@ -274,10 +274,12 @@ class ParallelController(Controller):
             return replace(iteration, failed=f"{task.id} is blocked: {blocked}", may_retry=True)
         self._file.edit(edits.with_failure, task.id, why, most)
         return replace(
-            iteration, failed=f"{task.id}, attempt {task.tries + 1}: {why}", may_retry=task.has_attempts_left(most)
+            iteration,
+            failed=f"{task.id}, attempt {task.failed_tries + 1}: {why}",
+            may_retry=task.may_fail_again(most),
         )
 
-    def _merge(self, iteration: Iteration) -> Iteration:
+    def _merge_and_tick(self, iteration: Iteration) -> Iteration:
         """Moves the branch to the commit and ticks the task; otherwise it stays queued, maybe until the next run."""
         attempt, queue = self.last, self.queue
         self._wait_for_index()
@@ -293,21 +295,21 @@ class ParallelController(Controller):
         run = self._run
         self._file.edit(edits.with_task_done, self.last.task.id)
         self.queue.remove(self.last.task)
-        self.tidy_task_list()
-        wrong = () if run.read_progress().open else tuple(evidence.check_done(run, is_verified=True))
+        self.tidy_ids_and_marks()
+        wrong = () if run.read_progress().open else tuple(evidence.accept_or_refuse_done(run, is_verified=True))
         return replace(iteration, moved=True, passed=True, refused=wrong, commits=commits)
 
-    def recheck(self) -> Mapping[str, str] | None:
+    def reopen_broken_tasks(self) -> Mapping[str, str] | None:
         """Unticks the tasks that a later change broke. Returns why, by task id; None if that could not be checked."""
         if not self._settings.evidence:
             return {}
-        broken = evidence.recheck(self._run)
+        broken = evidence.find_broken_tasks(self._run)
         self._file.edit(edits.with_tasks_reopened, broken or {})
         return broken
 
-    def close(self) -> None:
+    def put_tasks_down(self) -> None:
         """Ends all work, also after an error, and marks no task as in progress any more."""
-        for attempt in self._in_progress:
+        for attempt in self._unmerged:
             attempt.is_canceled = True
         self._executor.close()
         with contextlib.suppress(RalphError):

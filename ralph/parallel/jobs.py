@@ -15,7 +15,7 @@ from ralph.parallel.task_attempt import TaskAttempt
 from ralph.plan import prompt
 from ralph.plan.tasks import Task
 from ralph.run.context import Run
-from ralph.run.notices import HANDOVER, last_handover
+from ralph.run.notices import HANDOVER, handover_if_cut
 from ralph.settings.table import AGENT_OF, BY_VARIABLE, Source
 from ralph.words import join_names
 
@@ -65,7 +65,7 @@ class JobMaker:
         if not settings.auto_commit:
             what = f"--jobs brings work together by commits, and {settings.given['auto_commit'].where} forbids them"
             raise RalphError(what, fix="leave one out")
-        own = [os.path.relpath(path.resolve(), tree) for path in (*start.own_files, start.plan)]
+        own = [os.path.relpath(path.resolve(), tree) for path in (*start.files_ralph_writes, start.plan)]
         entries = repository.list_names("status", "--porcelain", "-z", "--no-renames", IN_NO_OTHER)
         mine = {entry[3:]: entry[:2] for entry in entries if entry[3:] not in own}
         changed = [name for name, status in mine.items() if status != "??"]
@@ -75,15 +75,15 @@ class JobMaker:
         if mine:
             complain(f"the clones lack what you have not committed: {join_names([*mine])}")
         earlier = f"ralph/{start.name}"
-        if repository.output_of("branch", "--list", "--no-merged", "HEAD", earlier):
+        if repository.output_or_empty("branch", "--list", "--no-merged", "HEAD", earlier):
             complain(f"{earlier} has work of an earlier run: git merge {earlier}")
 
     def make_job(self, attempt: TaskAttempt) -> TaskJob:
         """Returns the job to try the attempt's task, beginning from its base."""
         run, settings, tree = self._run, self._run.settings, self._repository.root
-        own_files = {"PROGRESS.md": (0o600, attempt.given.decode(errors="surrogateescape"))}
-        for name, text in prompt.user_templates(settings.prompts).items():
-            own_files[f"prompts/{name}"] = 0o600, text
+        files_ralph_writes = {"PROGRESS.md": (0o600, attempt.given.decode(errors="surrogateescape"))}
+        for name, text in prompt.custom_templates(settings.prompts).items():
+            files_ralph_writes[f"prompts/{name}"] = 0o600, text
         return TaskJob(
             name=f"{run.state.folder.name}/{attempt.task.id}",
             commit=attempt.base,
@@ -93,7 +93,7 @@ class JobMaker:
             if self._is_elsewhere
             else "",
             here=os.path.relpath(run.top, tree),
-            files=own_files | self._files_for_clone(),
+            files=files_ralph_writes | self._files_for_clone(),
             config=self._git_settings(),
             env=self._environment(attempt.task),
             words=self._arguments(attempt),
@@ -142,7 +142,10 @@ class JobMaker:
     def _environment(self, task: Task) -> dict[str, str]:
         """The settings given here, as an attempt's environment; its plan, `.ralph.env` and templates hold the rest."""
         run = self._run
-        env = {HANDOVER: last_handover(run.state, task.id), "RALPH_ATTEMPT": task.id}  # so that it sends no notices
+        env = {
+            HANDOVER: handover_if_cut(run.state, task.id),
+            "RALPH_ATTEMPT": task.id,
+        }  # so that it sends no notices
         for one in run.start.given:  # the strongest first
             name, text = one.variable, one.text.strip()
             is_passed_on = name in _PASSED_ON or name.startswith(AGENT_OF)
@@ -159,7 +162,9 @@ class JobMaker:
         run, task = self._run, attempt.task
         plan, most_s = run.start.plan, run.settings.max_time
         is_here = plan.is_relative_to(self._repository.root)
-        one_try = f"build --strict --jobs 1 --task {task.id} --max-tries {task.tries + 1} --max-failures 1 --delay 0"
+        one_try = (
+            f"build --strict --jobs 1 --task {task.id} --max-tries {task.failed_tries + 1} --max-failures 1 --delay 0"
+        )
         name = f"./{os.path.relpath(plan, run.top)}" if is_here else str(plan)  # so that any name works
         words = [name, *one_try.split(), "--no-wait"]
         if attempt.share_usd is not None:

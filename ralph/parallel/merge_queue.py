@@ -52,9 +52,9 @@ class MergeQueue:
     def remove(self, task: Task) -> None:
         """Forgets what waits for this task, if anything does."""
         self.entries = [entry for entry in self.entries if entry.task.id != task.id]
-        self.repository.output_of("update-ref", "-d", self._ref_of(task))
+        self.repository.output_or_empty("update-ref", "-d", self._ref_of(task))
 
-    def due_checks(self) -> Iterator[TaskAttempt]:
+    def update_checks(self) -> Iterator[TaskAttempt]:
         """Yields each attempt whose commit has to be checked now, on top of its base.
 
         Cancels the checks whose base has changed meanwhile.
@@ -113,7 +113,7 @@ class MergeQueue:
             failed = f"your changes to {names} are" if names else failed and f"what git says is: {failed}"
         elif not self.tip():
             failed = f"the branch {short} is gone, which is"
-        elif repository.output_of("for-each-ref", "--format=%(worktreepath)", self._branch):
+        elif repository.output_or_empty("for-each-ref", "--format=%(worktreepath)", self._branch):
             failed = f"{short} is checked out in another working tree, which is"
         else:
             failed = repository.failure_of(*_PATIENT, "update-ref", self._branch, attempt.commit, attempt.base)
@@ -125,7 +125,7 @@ class MergeQueue:
 
     @cache  # noqa: B019 - a run has one queue
     def _tree_of(self, commit: str) -> str:
-        return self.repository.output_of("rev-parse", "--verify", "--quiet", f"{commit}^{{tree}}")
+        return self.repository.output_or_empty("rev-parse", "--verify", "--quiet", f"{commit}^{{tree}}")
 
     def _ref_of(self, task: Task) -> str:
         words = "\0".join([task.id, task.text, *task.note_values("verify")])

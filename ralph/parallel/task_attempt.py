@@ -42,7 +42,7 @@ class TaskAttempt:
         """Why the agent says that it needs the user; None if it does not say so."""
         left = progress.parse(progress.encode_text(self.result.progress))
         task = tasks.find_task(left.tasks, self.task.id)
-        if task and task.mark == "!" and task.tries == self.task.tries:
+        if task and task.mark == "!" and task.failed_tries == self.task.failed_tries:
             return "".join(task.note_values("blocked"))
         return None if left.blocked_by_ralph else left.blocked
 
@@ -61,9 +61,11 @@ class TaskAttempt:
             if start < end:
                 new = new[:start] + merge_lines(before, new[start:end], theirs) + new[end:]
             elif theirs != before:
-                new = progress.with_section_lines(new, title, theirs.strip(b"\n").split(b"\n"))
+                new = progress.with_lines_added(new, title, theirs.strip(b"\n").split(b"\n"))
         task = tasks.find_task(tasks.read_tasks(now), self.task.id)
-        return edits.with_evidence(edits.restore_own_sections(text, new).text, self.task.id, task.notes if task else ())
+        return edits.with_evidence_replaced(
+            edits.restore_own_sections(text, new).text, self.task.id, task.notes if task else ()
+        )
 
 
 def merge_lines(base: bytes, ours: bytes, theirs: bytes) -> bytes:

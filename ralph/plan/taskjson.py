@@ -106,7 +106,7 @@ class ImportedTasks:
         self._wrong += [f"{name}: {what}" for what in tasks.find_problems(self.tasks)]
         if self._wrong:
             raise RalphError.of(map(RalphError, self._wrong))
-        self.lines = tasks.task_lines(self.tasks)
+        self.lines = tasks.format_task_lines(self.tasks)
         """Its tasks as lines of a Task List."""
 
     def _read(self, listed: JsonPart, path: str, above: tuple[Task, ...]) -> None:

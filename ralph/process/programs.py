@@ -29,18 +29,18 @@ class Patience(NamedTuple):
     kill_s: float = 10.0
 
 
-def spawn(argv: Sequence[str], env: Mapping[str, str], files: Sequence[int] = ()) -> int:
+def spawn(argv: Sequence[str], env: Mapping[str, str], stdio: Sequence[int] = ()) -> int:
     """Starts a program and returns its pid. Raises OSError if it cannot be started.
 
-    With `files` as its descriptors 0 and up, it gets a session of its own; without, it shares this terminal.
+    With `stdio` as its descriptors 0 and up, it gets a session of its own; without, it shares this terminal.
     """
-    moves = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(files)]
+    moves = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(stdio)]
     return os.posix_spawnp(
         argv[0],
         tuple(argv),
         env,
         file_actions=moves,
-        setsid=bool(files),
+        setsid=bool(stdio),
         setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],  # Python ignores these
     )
 
@@ -120,7 +120,7 @@ def run_in_front(argv: Sequence[str], env: Mapping[str, str] = os.environ) -> in
     return wait_in_front(spawn(argv, env))
 
 
-def call_in_fork(work: Callable[[], object]) -> int:
+def start_in_fork(work: Callable[[], object]) -> int:
     """Calls a function in a fork, and returns its pid. Allows no other threads."""
     sys.stdout.flush()
     if pid := os.fork():
@@ -147,7 +147,7 @@ def close_files_but(kept: set[int]) -> None:
             os.close(fd)
 
 
-def fork_python(argv: Sequence[str], env: Mapping[str, str], files: Sequence[int]) -> int:
+def fork_module(argv: Sequence[str], env: Mapping[str, str], stdio: Sequence[int]) -> int:
     """Like `spawn` for `python -P -m MODULE ...`, in a fork: what is loaded here need not be loaded again.
 
     Allows no other threads. The environment in /proc stays that of this process.
@@ -155,7 +155,7 @@ def fork_python(argv: Sequence[str], env: Mapping[str, str], files: Sequence[int
 
     def run_module() -> None:
         os.setsid()
-        for number, fd in enumerate(files):
+        for number, fd in enumerate(stdio):
             os.dup2(fd, number)
         close_files_but({0, 1, 2})
         signals.install_handlers()  # again: they had a file open
@@ -164,7 +164,7 @@ def fork_python(argv: Sequence[str], env: Mapping[str, str], files: Sequence[int
         sys.stdin, sys.argv = open(0), [*argv[3:]]  # noqa: SIM115 - what this process has read is its own
         runpy.run_module(argv[3], run_name="__main__")
 
-    return call_in_fork(run_module)
+    return start_in_fork(run_module)
 
 
 def wait_in_front(pid: int, should_end: Callable[[], bool] = lambda: False) -> int:

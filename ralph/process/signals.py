@@ -49,17 +49,17 @@ def is_impatient() -> bool:
     return any(number == signal.SIGQUIT or at - _received[0][1] > _ASKED_AGAIN_S for number, at in _received)
 
 
-def wait(seconds: float, *others: int | IO[bytes]) -> bool:
-    """Sleeps up to that long, or until a signal, a child's end or input in `others`; returns whether one can be read.
+def wait(seconds: float, *inputs: int | IO[bytes]) -> bool:
+    """Sleeps up to that long, or until a signal, a child's end or input in `inputs`; returns whether one can be read.
 
     Only in the main thread do a signal and a child's end cut the sleep short: if another thread took the byte, the main
     thread would sleep on.
     """
     bell = _wakeup_pipe[:1] if threading.current_thread() is threading.main_thread() else []
-    ready, _, _ = select.select([*bell, *others], [], [], max(0.0, seconds))
+    ready, _, _ = select.select([*bell, *inputs], [], [], max(0.0, seconds))
     if bell and bell[0] in ready:
         os.read(bell[0], 4096)
-    return any(one in ready for one in others)
+    return any(one in ready for one in inputs)
 
 
 def send_signal(pid: int, number: int) -> None:

@@ -26,11 +26,11 @@ from ralph.process.programs import (
     LINUX,
     Patience,
     ProcessTree,
-    call_in_fork,
     close_files_but,
     end_marked_processes,
-    fork_python,
+    fork_module,
     spawn,
+    start_in_fork,
 )
 
 _POLL_S = 3600.0 if LINUX else 2.0  # elsewhere it does not inherit orphans, and must see them in time
@@ -100,7 +100,7 @@ class Supervisor:
             signals.install_handlers()  # again: impatience with the agent's processes is not meant for `at_last`
             at_last()
 
-        self._pid = call_in_fork(supervise)
+        self._pid = start_in_fork(supervise)
         os.close(its_reads)
         os.close(its_writes)
         self._reads = open(reads, "rb", _UNBUFFERED)  # noqa: PTH123, SIM115 - a descriptor
@@ -159,7 +159,7 @@ def _run_job(job: Command, link: IO[bytes], patience: Patience) -> Ended:
     tree = _Descendants(lambda _, parent: parent == os.getpid())
     try:
         with job.prompt.open("rb") as given, job.output.open("ab") as out, job.errors.open("ab") as errors:
-            start = fork_python if [*map(import_module, job.loads)] else spawn
+            start = fork_module if [*map(import_module, job.loads)] else spawn
             tree.pid = start(job.argv, job.env, [given.fileno(), out.fileno(), errors.fileno()])
     except OSError as error:
         return Ended(tree.code, str(error.strerror))

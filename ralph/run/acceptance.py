@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 from ralph import files
 from ralph.errors import RalphError
-from ralph.notify.channels import hide_addresses, send_request
+from ralph.notify.channels import hide_addresses, send_for_status
 from ralph.plan import tasks
-from ralph.plan.progress import encode_text, escape_output
+from ralph.plan.progress import encode_text, shorten_output
 from ralph.plan.prompt import Value
 from ralph.plan.tasks import Task, edits
-from ralph.run.judge import CommitLacks
+from ralph.run.judge import WhyCommitLacks
 from ralph.run.stop_rules import Reason, Stop
 from ralph.settings.table import Settings
 from ralph.store.state import State
@@ -65,9 +65,9 @@ class CheckResult(NamedTuple):
         return "" if self.code == 0 else self.what
 
     @property
-    def why(self) -> str:
+    def why_with_output(self) -> str:
         """Why it did not pass, and the last lines of its output."""
-        lines = [line for line in escape_output(self.output).split("\n") if line.strip()]
+        lines = [line for line in shorten_output(self.output).split("\n") if line.strip()]
         return "\n".join([self.failed, *lines[-_LINES:]]) if self.failed else ""
 
 
@@ -129,7 +129,7 @@ def evaluate_check(
     *,
     base_url: str,
     run: Callable[[str], CheckResult | None],
-    lacks: CommitLacks = lambda *_: "",
+    lacks: WhyCommitLacks = lambda *_: "",
 ) -> CheckResult | None:
     """Runs a check and returns its result, with exit code 0 if it is met; None if a signal ended the command.
 
@@ -149,7 +149,7 @@ def evaluate_check(
         cannot_run = code in (126, 127)  # the shell found no such program
     else:
         method, url = fields["method"].upper(), base_url.rstrip("/") + fields["url"]
-        code, output = send_request(url, method, timeout_s=_ANSWER_S)  # with no secret of ours
+        code, output = send_for_status(url, method, timeout_s=_ANSWER_S)  # with no secret of ours
         came = f"returned {code}" if code else f"got no answer from {hide_addresses(base_url)}"
         what = f"{method} {one_line(fields['url'], _SHOWN)} {came}"
         cannot_run = not code
@@ -160,7 +160,7 @@ def evaluate_check(
     return CheckResult(1, what, output, cannot_run=cannot_run)
 
 
-def _check_file(path: str, holds: str, lacks: CommitLacks) -> CheckResult:
+def _check_file(path: str, holds: str, lacks: WhyCommitLacks) -> CheckResult:
     """Checks a file of the project, wherever links lead; a folder exists as well."""
     what, wanted, target = f"File `{one_line(path, _SHOWN)}`", encode_text(holds), Path(os.path.realpath(path))
     if not target.is_relative_to(Path.cwd()):
@@ -208,7 +208,7 @@ def nothing_to_begin(listed: Sequence[Task], alone: str | None = None) -> Stop:
 
 def prompt_values(task: Task, session: str, state: State) -> dict[str, Value]:
     """Returns the variables with which a prompt describes this task."""
-    asked = checks_of_tasks(task.chain)
+    asked = checks_of_tasks(task.done_with_it)
     own = [message.partition(": ")[2] for message in task.note_values("role") if ": " in message]
     return {
         "TASK_ID": task.id,
@@ -219,6 +219,6 @@ def prompt_values(task: Task, session: str, state: State) -> dict[str, Value]:
         "CLAIMED": "".join(task.note_values("claimed")),
         "FAILURES": [*task.note_values("failed"), *own][-3:],  # the newest
         "TOUCHED": join_names(state.uncommitted_files(task.id), 20),
-        "TRY": task.tries + 1,
+        "TRY": task.failed_tries + 1,
         "SESSION": session,
     }

@@ -39,7 +39,7 @@ class Console:
         """Sets the activity that the status line shows."""
         self.activity = doing, self._pace.uptime_s()
 
-    def announce_end(self, what: str) -> None:
+    def announce_stopping(self, what: str) -> None:
         """Prints that ralph is stopping something, which may take some seconds."""
         self.set_activity(f"ending {what}")
         self.screen.say(f"ralph: stopping {what} and what it started; ask again to kill it immediately")
@@ -76,7 +76,7 @@ class CommandRunner(NamedTuple):
         def should_end(_silent_s: float, took_s: float, printed: int) -> bool:
             nonlocal cut
             if signals.interrupted():
-                self.console.announce_end(what)
+                self.console.announce_stopping(what)
                 return True
             if timeout_s is not None and took_s > timeout_s:
                 cut = f"had not ended after {format_duration(timeout_s)}"

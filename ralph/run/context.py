@@ -195,7 +195,7 @@ class Run:
             ended = self.supervisor.run(job, on_output, should_end)
         finally:
             self.changes.disturbed = True
-            self.git_settings.compare()
+            self.git_settings.find_changes()
         for command in ended.left_over:
             self.console.complain(f"ended what {what} left running: {command}")
         return ended
@@ -249,6 +249,6 @@ class Run:
             self.put_back.clear()
 
 
-def merge_window(settings: Settings) -> int:
+def checks_at_once(settings: Settings) -> int:
     """How many finished tasks are checked at the same time; on one machine checks compete with agents for its cores."""
     return settings.landing_window or (4 if settings.runner or settings.executor else 1)

@@ -13,8 +13,8 @@ from ralph.plan import progress
 from ralph.plan.tasks import Task, read_tasks
 from ralph.run.acceptance import Check, CheckResult, evaluate_check, parse_check
 from ralph.run.context import Run
-from ralph.run.judge import why_not_done
-from ralph.store.state import StartResult
+from ralph.run.judge import describe_open_tasks
+from ralph.store.state import FirstVerifyResult
 from ralph.words import REASON_LENGTH, format_duration, join_names, one_line, timestamp
 
 
@@ -24,12 +24,12 @@ def run_check(run: Run, check: Check, doing: str = "checking") -> CheckResult | 
         check,
         base_url=run.settings.base_url or "",
         run=lambda command: run.command_runner.run_shell(doing, "the check", command),
-        lacks=run.controller.lacked_by_commit,
+        lacks=run.controller.why_commit_lacks,
     )
     return None if run.stop_if_interrupted() else ended
 
 
-def run_checks(run: Run, checks: Iterable[Check], *, again: bool = False) -> dict[str, CheckResult] | None:
+def run_readonly_checks(run: Run, checks: Iterable[Check], *, again: bool = False) -> dict[str, CheckResult] | None:
     """Runs these checks, each once. Returns their results by text; None if a signal ended them.
 
     One that may change something is not run, and counts as one that cannot run. With `again`, for ticked tasks, a red
@@ -50,7 +50,7 @@ def run_checks(run: Run, checks: Iterable[Check], *, again: bool = False) -> dic
     return found
 
 
-def recheck(run: Run) -> dict[str, str] | None:
+def find_broken_tasks(run: Run) -> dict[str, str] | None:
     """Runs the checks of ticked tasks again. Returns why tasks are no longer done, by id; None if it had to stop early.
 
     It skips checks that passed before their task began; one that cannot run counts for nothing.
@@ -61,26 +61,28 @@ def recheck(run: Run) -> dict[str, str] | None:
         for line in task.note_values("verify") if task.mark == "x" else ():
             if line not in held_before:
                 owners[line].append(task)
-    found = run_checks(run, map(parse_check, owners), again=True)
+    found = run_readonly_checks(run, map(parse_check, owners), again=True)
     if found is None:
         return None
-    broken = [(one, ended.why) for line, ended in found.items() if not ended.cannot_run for one in owners[line]]
-    return {one.id: f"a later change broke it{_breaking_commit(run, one.id)}: {why}" for one, why in broken if why}
+    broken = [
+        (one, ended.why_with_output) for line, ended in found.items() if not ended.cannot_run for one in owners[line]
+    ]
+    return {one.id: f"a later change broke it{_commits_since_task(run, one.id)}: {why}" for one, why in broken if why}
 
 
-def _breaking_commit(run: Run, task_id: str) -> str:
+def _commits_since_task(run: Run, task_id: str) -> str:
     """Names the commit after the task's own, or how many there are; empty if git does not know."""
     own = f"HEAD^{{/Ralph-Task: {task_id}(\n|$)}}"
     later = os.fsdecode(run_git("log", "--format=%h %s", f"{own}..", cwd=run.top).stdout).splitlines()
     return f" (since: {join_names(later, 1)})" if later else ""
 
 
-def check_done_and_count(run: Run) -> None:
+def accept_done_or_count_refusal(run: Run) -> None:
     """Accepts a RALPH_DONE, or refuses it, which counts toward the limit.
 
     Work that the user adds meanwhile also keeps the plan from being done, but is not a refusal.
     """
-    if reasons := check_done(run):
+    if reasons := accept_or_refuse_done(run):
         run.tally.refusals += 1
         run.tally.last_failure = why = one_line("; ".join(reasons), REASON_LENGTH)
         if run.last_lines:
@@ -88,16 +90,16 @@ def check_done_and_count(run: Run) -> None:
     run.state.remove_iteration_note()
 
 
-def check_done(run: Run, *, is_verified: bool = False) -> Sequence[str]:
+def accept_or_refuse_done(run: Run, *, is_verified: bool = False) -> Sequence[str]:
     """Returns why RALPH_DONE was refused; empty if it was accepted, or if a signal left that open.
 
     No task may be open, then the checks of all ticked tasks must pass once more, then the verify command.
     """
-    before = _open_work(run)
-    open_tasks = why_not_done(run.file.last) if run.controller.picks_tasks else ""
+    before = _open_tasks_and_messages(run)
+    open_tasks = describe_open_tasks(run.file.last) if run.controller.picks_tasks else ""
     reasons = [open_tasks]
     if not open_tasks:
-        if (broken := run.controller.recheck()) is None:
+        if (broken := run.controller.reopen_broken_tasks()) is None:
             return ()
         reasons = [f"{task} is not done: {why}" for task, why in broken.items()]
     if run.settings.verify and not (reasons or is_verified):
@@ -105,10 +107,10 @@ def check_done(run: Run, *, is_verified: bool = False) -> Sequence[str]:
             return ()
         if verified.failed:
             refuse_done(run, [verified.failed], output=verified.output)
-            return [verified.why]
+            return [verified.why_with_output]
     if reasons:
         refuse_done(run, reasons)
-    elif new := _open_work(run) - before:
+    elif new := _open_tasks_and_messages(run) - before:
         run.console.complain(f"back to work: {join_names(sorted(new))} came while it was verified")
         run.file.edit(progress.with_status, "IN_PROGRESS")
     else:
@@ -116,7 +118,7 @@ def check_done(run: Run, *, is_verified: bool = False) -> Sequence[str]:
     return reasons
 
 
-def _open_work(run: Run) -> set[str]:
+def _open_tasks_and_messages(run: Run) -> set[str]:
     """Reads the open tasks of the progress file, and what the user wrote under Messages."""
     now = run.read_progress()
     messages = map(os.fsdecode, progress.section_lines(run.file.text, "Messages"))
@@ -145,7 +147,7 @@ def refuse_done(run: Run, reasons: Sequence[str], missing: Sequence[Task] = (), 
     run.file.edit(progress.with_status, "IN_PROGRESS")
 
 
-def run_first_verify(run: Run) -> bool:
+def run_first_verify_if_due(run: Run) -> bool:
     """Runs the verify command once before the first agent, which is not to blame for a red one; True if it ran now."""
     settings, now, tally = run.settings, run.file.last, run.tally
     if tally.red_start is not None or settings.once or run.start.rehearsal or run.is_attempt:
@@ -165,17 +167,17 @@ def run_verify(run: Run) -> CheckResult | None:
         return None
     tally.red_failures = tally.red_failures + 1 if ended.failed and tally.red_start else 0
     if tally.red_start is None or not ended.failed:
-        tally.red_start = ended.why
-        run.state.save_note(StartResult(command=command, failure=ended.why))
+        tally.red_start = ended.why_with_output
+        run.state.save_note(FirstVerifyResult(command=command, failure=ended.why_with_output))
     verified = ended._replace(what=f"the verify command `{' '.join(command.split())}` {ended.what}")
     run.write_journal(
         "verify",
         success=not verified.failed,
-        message=verified.why,
+        message=verified.why_with_output,
         command=command,
         duration_s=round(verified.took_s, 3),
     )
-    for line in verified.why.split("\n")[1:]:
+    for line in verified.why_with_output.split("\n")[1:]:
         run.screen.say_for_agent(f"  {line}")
     if not verified.failed:
         run.screen.remark(f"ralph: verified in {format_duration(verified.took_s)}")

@@ -26,7 +26,7 @@ class TurnFindings:
     """Files that it changed although --only does not allow that."""
     changed: tuple[str, ...] | None = None
     """Other files that it changed; None if the guard did not look."""
-    blocked: str = ""
+    blocks_run: str = ""
     """Why the run has to end: git may lead elsewhere now, or the user has to decide."""
 
 
@@ -69,7 +69,7 @@ class Iteration:
         return self.after.ticked > self.before.ticked or bool(vanished_open_tasks(self.after, self.before))
 
 
-CommitLacks = Callable[[Path, bytes], str]
+WhyCommitLacks = Callable[[Path, bytes], str]
 """Returns why a task's commit would lack an existing file, or its content; empty if it would not."""
 AroundTurn = Callable[[], AbstractContextManager[TurnFindings]]
 """Surrounds a turn of the agent, to watch over the working tree; the findings are complete when it is over."""
@@ -79,7 +79,7 @@ class Controller:
     """Picks, checks and ticks tasks around the turns of the agent. This one does nothing, and runs no agent."""
 
     around_turn: AroundTurn = staticmethod(lambda: nullcontext(TurnFindings()))
-    lacked_by_commit: CommitLacks = staticmethod(lambda *_: "")
+    why_commit_lacks: WhyCommitLacks = staticmethod(lambda *_: "")
     picks_tasks = False
     """Whether ralph picks the tasks and ticks them."""
 
@@ -93,10 +93,10 @@ class Controller:
         """A line for each agent at work besides the one of the iteration."""
         return ()
 
-    def tidy_task_list(self) -> None:
+    def tidy_ids_and_marks(self) -> None:
         """Brings the task list into the form that the next choice needs."""
 
-    def choose_next(self) -> Stop | None:
+    def begin_next_task(self) -> Stop | None:
         """Chooses the next task. Returns why none can be begun, or None."""
 
     def run_iteration(self) -> Iteration:
@@ -107,11 +107,11 @@ class Controller:
         """Returns the judged iteration with its result, which is in the progress file too by then."""
         return iteration
 
-    def recheck(self) -> Mapping[str, str] | None:
+    def reopen_broken_tasks(self) -> Mapping[str, str] | None:
         """Unticks tasks whose checks fail now. Returns why, by task id; None if that could not be found out."""
         return {}
 
-    def wait_for_running_work(self, stop: Stop | None) -> Stop | None:
+    def stop_unless_busy(self, stop: Stop | None) -> Stop | None:
         """Returns why to stop now; None if running work ends first."""
         return stop
 
@@ -119,13 +119,13 @@ class Controller:
         """Begins no agent before that moment, in seconds since 1970. Returns whether other work continues."""
         return False
 
-    def close(self) -> None:
+    def put_tasks_down(self) -> None:
         """Ends all work, even after an error."""
 
 
 def judge_iteration(iteration: Iteration, tally: Tally, settings: Settings) -> Iteration:
     """Returns the iteration with its result, before anything is verified."""
-    if blocked := iteration.findings.blocked:
+    if blocked := iteration.findings.blocks_run:
         return replace(iteration, failed=blocked, ended=Stop(Reason.TAMPERED, blocked))
     turn, after = iteration.turn, iteration.after
     moved = iteration.has_list_progress or bool(iteration.changed)
@@ -182,7 +182,7 @@ def _why_done_refused(iteration: Iteration, tally: Tally) -> tuple[str, ...]:
     turn, after, missing = iteration.turn, iteration.after, iteration.missing
     nothing = "no task in the list, and no change since the plan began: plan first, or write the tasks"
     reasons = {
-        why_not_done(after): bool(after.open),
+        describe_open_tasks(after): bool(after.open),
         nothing: not (after.tasks or iteration.moved or tally.has_moved),
         "RALPH_BLOCKED is there, too": after.blocked is not None,
         f"{plural(len(missing), 'task')} gone without being ticked, now put back: {quote_tasks(missing)}": bool(
@@ -193,7 +193,7 @@ def _why_done_refused(iteration: Iteration, tally: Tally) -> tuple[str, ...]:
     return tuple(reason for reason, holds in reasons.items() if holds)
 
 
-def why_not_done(now: Progress) -> str:
+def describe_open_tasks(now: Progress) -> str:
     """Returns why the plan is not done, as far as the progress file alone shows; empty if nothing shows that."""
     return f"{plural(len(now.open), 'task')} not ticked: {quote_tasks(now.open)}" if now.open else ""
 

@@ -39,7 +39,7 @@ HANDOVER = "RALPH_HANDOVER"
 
 def first_line(run: Run) -> str:
     """The first line of a run: where its progress is, why it may not commit, what it found, who gets notices."""
-    settings, commit, names = run.settings, run.changes.identify_tree(), ", ".join(run.outbox.names)
+    settings, commit, names = run.settings, run.changes.identify_tree(), ", ".join(run.outbox.done_channels)
     off = "" if settings.auto_commit else f" · commits are off ({settings.given['auto_commit'].where})"
     found = " · uncommitted changes" if "-dirty-" in commit else "" if commit else " · no commit to return to"
     return f"progress in {run.file.path}{off}{found}{names and f' · notices: {names}'}"
@@ -165,7 +165,7 @@ def prompt_memory(state: State, *, task: str = "", so_far: str = "") -> str:
     """
     newest = journal.newest_iterations(state.journal, _TAIL_BYTES)
     rows = [*islice(newest, _ITERATIONS)][::-1]
-    cut, left = last_handover(state, task), state.load_note(PreviousModeResults)
+    cut, left = handover_if_cut(state, task), state.load_note(PreviousModeResults)
     if not (rows or cut):
         return ""
     lines = ["The last iterations, the newest last:"]
@@ -180,7 +180,7 @@ def prompt_memory(state: State, *, task: str = "", so_far: str = "") -> str:
     return without_control_codes("\n".join(filter(None, lines)))
 
 
-def last_handover(state: State, task: str) -> str:
+def handover_if_cut(state: State, task: str) -> str:
     """Returns the handover of the last iteration, or of the last one at this task; empty if it was not cut short."""
     for row in journal.newest_iterations(state.journal, _TAIL_BYTES):
         if row.requirement_id in (task, "") and (row.handover or row.ended == "ok"):  # else it did nothing
@@ -188,7 +188,7 @@ def last_handover(state: State, task: str) -> str:
     return os.environ.get(HANDOVER, "")
 
 
-def record_mode_results(state: State, before: str, now: str) -> None:
+def record_changed_files(state: State, before: str, now: str) -> None:
     """Records what the mode `before` left: the files that it changed."""
     changed = dict[str, None]()
     for row in journal.read(state.journal):

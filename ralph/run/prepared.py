@@ -76,14 +76,14 @@ class PreparedStart:
 
         return choose_agents(self.settings, self.asked.agent_arguments)
 
-    def with_own_agents(self) -> list["PreparedStart"]:
+    def in_modes_with_own_agent(self) -> list["PreparedStart"]:
         """Returns a copy for each mode that has an agent of its own."""
         modes = available_modes(self.settings.prompts)
         named = {one.variable for one in self.given}
         return [self.in_mode(mode) for mode in modes if agent_variable_name(mode) in named]
 
     @property
-    def own_files(self) -> list[Path]:
+    def files_ralph_writes(self) -> list[Path]:
         """The files in the working tree that are ralph's own and never count as changes."""
         return [path for path in (self.progress_path, self.settings.history) if path]
 
@@ -112,7 +112,7 @@ class PreparedStart:
         """Whether something has changed since ralph last checked all ticked tasks."""
         from ralph.git.changes import Changes  # noqa: PLC0415 - only --strict on a finished plan pays
 
-        changes = Changes(Path.cwd(), self.own_files)
+        changes = Changes(Path.cwd(), self.files_ralph_writes)
         changes.begin()
         return self.settings.evidence and now.verified_commit != changes.identify_tree()
 

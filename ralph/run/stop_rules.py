@@ -107,10 +107,10 @@ class Tally:
     crashes: Counter[str] = field(default_factory=Counter)
     """For each task, how often in a row the agent itself failed at it."""
 
-    def begin_after_breaker(self, opened: str, settings: Settings) -> None:
+    def begin_after_breaker(self, reason_name: str, settings: Settings) -> None:
         """Counts so that one more of what tripped the circuit breaker in an earlier run trips it again."""
         for reason, name, limit, *_ in _BREAKERS:
-            if reason.name == opened:
+            if reason.name == reason_name:
                 setattr(self, name, (getattr(settings, limit) or 1) - 1)
 
 
@@ -164,7 +164,7 @@ def _breaker_tripped(tally: Tally, settings: Settings) -> Stop | None:
 def _limit_reached(now: Progress, tally: Tally, settings: Settings, elapsed_s: float) -> Stop | None:
     if _reached(tally.iterations, settings.max_iterations):
         return Stop(Reason.LIMIT, f"max-iterations is {settings.max_iterations}")
-    for name, whose, most, spent in _usd_limits(now, tally, settings):
+    for name, whose, most, spent in _usd_limits_and_spent(now, tally, settings):
         if round(spent, 6) >= most:  # sums of prices are not exact
             return Stop(Reason.LIMIT, f"{name} is {format_usd(most)}, and {whose} cost {format_usd(spent)} so far")
     if _reached(elapsed_s, settings.max_time):
@@ -176,7 +176,7 @@ def _reached(count: float, limit: float | None) -> bool:
     return limit is not None and count >= limit
 
 
-def _usd_limits(now: Progress, tally: Tally, settings: Settings) -> Iterator[tuple[str, str, float, float]]:
+def _usd_limits_and_spent(now: Progress, tally: Tally, settings: Settings) -> Iterator[tuple[str, str, float, float]]:
     """Yields the limits in US dollars: the name, whose limit it is, the limit, and what was spent."""
     if settings.max_cost is not None:
         yield "max-cost", "this run", settings.max_cost, tally.cost_usd or 0.0
@@ -189,5 +189,5 @@ def remaining_usd(now: Progress, tally: Tally, settings: Settings, bound: float 
 
     None without a limit.
     """
-    left = [most - spent for _, _, most, spent in _usd_limits(now, tally, settings)]
+    left = [most - spent for _, _, most, spent in _usd_limits_and_spent(now, tally, settings)]
     return min(left if bound is None else [*left, bound], default=None)

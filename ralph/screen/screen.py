@@ -37,7 +37,7 @@ class Screen:
         # The bytes still to be printed, by file descriptor.
         self._waiting = {1: bytearray(), 2: bytearray()}
         self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._print, daemon=True)
+        self._thread = threading.Thread(target=self._print_until_closed, daemon=True)
 
     def open(self, status: Callable[[int], str]) -> None:
         """Starts the thread, which also prints what was queued before.
@@ -50,11 +50,11 @@ class Screen:
     def say_for_agent(self, line: str) -> None:
         """Prints a line of the agent's, unless `quiet`."""
         if not self.quiet:
-            self._write_line(1, without_control_codes(line))
+            self._queue_line(1, without_control_codes(line))
 
     def say(self, line: str) -> None:
         """Prints a line of ralph's own."""
-        self._write_line(1, f"{self._bold}{self._wrap_for_terminal(line, 1)}{self._off}")
+        self._queue_line(1, f"{self._bold}{self._wrap_for_terminal(line, 1)}{self._off}")
 
     def remark(self, line: str) -> None:
         """Prints a line of ralph's own, unless `quiet`."""
@@ -63,19 +63,19 @@ class Screen:
 
     def complain(self, line: str) -> None:
         """Prints a line on standard error, or on stdout if there is a status line on the same terminal."""
-        self._write_line(self._errors, self._wrap_for_terminal(line, 2))
+        self._queue_line(self._errors, self._wrap_for_terminal(line, 2))
 
     def _wrap_for_terminal(self, line: str, fd: int) -> str:
         edge = terminal_width(fd)
         return "\n  ".join(wrap(line, edge and edge - 2))
 
-    def _write_line(self, fd: int, line: str) -> None:
+    def _queue_line(self, fd: int, line: str) -> None:
         with self._changed:
             if len(self._waiting[fd]) <= _BYTES_KEPT:
                 self._waiting[fd] += line.encode(sys.stdout.encoding, "ascii") + b"\n"
                 self._changed.notify_all()
 
-    def _print(self) -> None:
+    def _print_until_closed(self) -> None:
         """Prints until the screen is closed: lines as they come, and the status line with them and once a second."""
         is_over = False
         tick_s = 1.0 if self.is_live else None

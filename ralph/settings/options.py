@@ -41,7 +41,7 @@ def _mode_names() -> list[str]:
     return [*prompt.available_modes(None), "all"]
 
 
-def _complete_word(context: click.Context, argument: click.Parameter, typed: str) -> list[Any]:
+def _complete_plan_or_mode(context: click.Context, argument: click.Parameter, typed: str) -> list[Any]:
     """Returns what Tab offers: a plan, then a mode."""
     words = context.params["words"]
     if not words:
@@ -74,7 +74,9 @@ class Verb(click.Command):
 
 
 OF_A_RUN = (
-    click.Argument(["words"], nargs=-1, metavar="[PLAN] [MODE] [MAX_ITERATIONS]", shell_complete=_complete_word),
+    click.Argument(
+        ["words"], nargs=-1, metavar="[PLAN] [MODE] [MAX_ITERATIONS]", shell_complete=_complete_plan_or_mode
+    ),
     click.Option(["--requirements"], type=FILE, hidden=True),  # ralph1's option for the plan
     *map(_option, ON_COMMAND_LINE),
 )
@@ -111,7 +113,7 @@ def parse_invocation(chosen: dict[str, Any], rest: Sequence[str], pace: "Pace | 
     return Invocation(plan, mode, given, rest, pace, bool(requirements), **chosen)
 
 
-def suggest_command(plan: str, mode: str) -> str:
+def suggest_for_missing_plan(plan: str, mode: str) -> str:
     """Suggests what was likely meant if the first word is not a plan: a verb, a plan, or a mode before its plan."""
     known = {one: f"ralph {mode or 'PLAN'} {one}" for one in _mode_names()}
     root: Any = click.get_current_context().find_root().command

@@ -150,10 +150,10 @@ def parse_lines(data: bytes) -> list[Record]:
     for line in data.split(b"\n")[:-1]:
         with suppress(ValueError):
             objects.append(json.loads(line))
-    return parse_records(objects)
+    return parse_records_with_verify(objects)
 
 
-def parse_records(objects: Iterable[Any]) -> list[Record]:
+def parse_records_with_verify(objects: Iterable[Any]) -> list[Record]:
     """The records among these objects; each iteration includes the time and result of the verification after it."""
     found = []
     for each in objects:
@@ -185,11 +185,11 @@ def iterations_in(found: Iterable[Record]) -> list[Record]:
 
 def newest_iterations(path: Path, last_bytes: int) -> list[Record]:
     """The iterations in so many bytes at the end of the journal, newest first, each with the verification after it."""
-    return _parse_newest_first(files.read_or_empty(path, last_bytes))
+    return _iterations_newest_first(files.read_or_empty(path, last_bytes))
 
 
 @functools.lru_cache(maxsize=1)  # each prompt looks at them twice
-def _parse_newest_first(data: bytes) -> list[Record]:
+def _iterations_newest_first(data: bytes) -> list[Record]:
     return iterations_in(parse_lines(data))[::-1]
 
 

@@ -27,7 +27,7 @@ Place = tuple[str, str, list[str]]
 and the files in git's folder that show an unfinished operation, such as a merge. The index is copied separately."""
 
 
-class Snapshot(NamedTuple):
+class TreeSnapshot(NamedTuple):
     """The state of all files at one moment, beyond the index that was written then."""
 
     at: float = 0.0
@@ -90,7 +90,7 @@ class TreeBefore(Note):
     root: str = ""
     own: Sequence[str] = ()
     protected: Collection[str] = ()
-    snapshot: Snapshot = Snapshot()  # noqa: RUF009 - immutable
+    snapshot: TreeSnapshot = TreeSnapshot()  # noqa: RUF009 - immutable
     is_settled: bool = False
     """Whether the agent has ended, and what it did was put right."""
 
@@ -109,7 +109,7 @@ class TreeAfterDeath(Note):
     """The checksum of what was staged."""
     progress: str
     """The text of the progress file."""
-    snapshot: Snapshot
+    snapshot: TreeSnapshot
 
 
 @dataclass
@@ -129,7 +129,7 @@ class GitConfigFiles(Note):
 
 
 @dataclass
-class StartResult(Note):
+class FirstVerifyResult(Note):
     """How the verify command ended before anything was built."""
 
     command: str
@@ -159,7 +159,7 @@ class PreviousModeResults(Note):
 
 
 @dataclass
-class ReviewedFiles(Note):
+class FilesBeforeBuild(Note):
     """The contents of a task's files as the role before the building one left them."""
 
     texts: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -264,7 +264,7 @@ class State:
         path = self._make_folder("running") / type(note).__name__
         new = path.with_suffix(".new")
         with suppress(OSError):
-            files.overwrite_file(new, json.dumps(asdict(note)).encode())
+            files.write_in_place(new, json.dumps(asdict(note)).encode())
             new.replace(path)
 
     def remove_note(self, kind: type[Note]) -> None:

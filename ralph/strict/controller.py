@@ -13,12 +13,12 @@ from ralph.plan.tasks import Note, Task, edits
 from ralph.run import acceptance, evidence
 from ralph.run.acceptance import Check
 from ralph.run.context import Run
-from ralph.run.evidence import check_done, run_verify
+from ralph.run.evidence import accept_or_refuse_done, run_verify
 from ralph.run.judge import Iteration
 from ralph.run.stop_rules import Reason, Stop
 from ralph.strict.final_words import Finding, commit_message, read_final_words, requested_mode
 from ralph.strict.guard import Guard
-from ralph.strict.roles import diff_since_review, roles_of, save_reviewed_files
+from ralph.strict.roles import diff_since_review, roles_of, save_files_before_build
 from ralph.words import join_names, plural, timestamp
 
 _REJECTIONS = 3
@@ -36,18 +36,18 @@ class StrictController(PlainController):
 
     def __init__(self, run: Run, guard: Guard):
         super().__init__(run, guard.around_turn)
-        self._file, self._guard, self.lacked_by_commit = run.file, guard, guard.lacked_by_commit
+        self._file, self._guard, self.why_commit_lacks = run.file, guard, guard.why_commit_lacks
         self._roles = roles_of(run.start)
         self._token = acceptance.new_session_token()
 
-    def tidy_task_list(self) -> None:
+    def tidy_ids_and_marks(self) -> None:
         """Gives each task an id, ticks those whose subtasks are all done, and leaves none in progress."""
         if self._role:
             self._run.use_mode("build")
             self._role = ""
         self._file.edit(edits.with_tidy_list)
 
-    def choose_next(self) -> Stop | None:
+    def begin_next_task(self) -> Stop | None:
         """Chooses and marks the next task. Returns a Stop if none can begin."""
         run, alone = self._run, self._run.settings.task
         listed = run.start.read_valid_tasks(self._file.text)
@@ -59,7 +59,7 @@ class StrictController(PlainController):
             run.use_mode(role, as_role=True)
         self._role = role
         notes = self._run_checks_before(task) if self._demands_proof and not task.note_values("begun") else []
-        self._edit_list(lambda text: edits.with_evidence(edits.with_mark(text, "~", task.id), task.id, notes))
+        self._edit_list(lambda text: edits.with_evidence_replaced(edits.with_mark(text, "~", task.id), task.id, notes))
         values = acceptance.prompt_values(self._task_now, self._token, run.state)
         run.update_iteration(values={**values, "TEST_CHANGES": diff_since_review(run, task.id)})
         return None
@@ -75,12 +75,12 @@ class StrictController(PlainController):
 
     def _run_checks_before(self, task: Task) -> list[Note]:
         """Runs the checks of a task before its first attempt. Returns notes: those that pass already prove nothing."""
-        run, checks = self._run, acceptance.checks_of_tasks(task.chain)
+        run, checks = self._run, acceptance.checks_of_tasks(task.done_with_it)
         runs_programs = any("command" in one.fields for one in checks)
         if runs_programs:  # an agent may have written them
             self._edit_list(bytes)
             self._guard.remember_tree()
-        found = evidence.run_checks(run, checks)
+        found = evidence.run_readonly_checks(run, checks)
         if runs_programs:
             self._guard.undo_changes_by_checks()
         if found is None:
@@ -101,7 +101,7 @@ class StrictController(PlainController):
         run, turn = self._run, iteration.turn
         goes_on = turn.outcome is Outcome.CONTEXT_FULL and not iteration.failed and run.settings.on_failure == "keep"
         if iteration.is_repeated or iteration.ended or turn.outcome is Outcome.FAILED or goes_on:
-            iteration = self._put_task_down(iteration)
+            iteration = self._leave_for_later(iteration)
         else:
             iteration = self._judge_attempt(iteration)
         if (mode := requested_mode(turn.final_words, self._token)) in run.settings.then:
@@ -113,7 +113,7 @@ class StrictController(PlainController):
             iteration = replace(iteration, ended=Stop(Reason.TAMPERED, why))
         run.changes.disturbed = False  # the guard compares by itself, and faster
         if iteration.passed and not run.is_attempt and not run.read_progress().open:
-            iteration = replace(iteration, refused=tuple(check_done(run, is_verified=True)))
+            iteration = replace(iteration, refused=tuple(accept_or_refuse_done(run, is_verified=True)))
         elif not iteration.ended and (one := tasks.find_task(self._file.last.tasks, run.settings.task)) and one.done:
             iteration = replace(iteration, ended=Stop(Reason.ONCE))  # even if a limit is reached with it
         return replace(iteration, commits=self._guard.committed)
@@ -121,20 +121,20 @@ class StrictController(PlainController):
     def _judge_attempt(self, iteration: Iteration) -> Iteration:
         """Checks the attempt, then ticks and commits the task, hands it to the next role, or records why not."""
         run, task, guard = self._run, self._task, self._guard
-        found = self._run_gates(iteration)
+        found = self._judge_work(iteration)
         guard.undo_changes_by_checks()
         if found.is_pass and not guard.blocked:
             if locked := guard.wait_for_index():
-                return self._put_task_down(replace(iteration, failed=locked))
+                return self._leave_for_later(replace(iteration, failed=locked))
             if role := self._roles.next_role(self._role):
                 if role == self._roles.last_writer:
-                    save_reviewed_files(run, task.id)
+                    save_files_before_build(run, task.id)
                 self._mark_task(" ", "role", role)
             elif why := self._tick_and_commit(iteration, found.note):
                 found = Finding(failed=why, red=True)
         stop = run.stop_if_interrupted()
         if guard.blocked or (found.failed and stop):
-            return self._put_task_down(replace(iteration, ended=stop))
+            return self._leave_for_later(replace(iteration, ended=stop))
         if found.is_pass:
             return replace(iteration, moved=True, passed=True)
         if found.unproved and not self._task_now.note_values("claimed"):  # no failure: another agent has to confirm it
@@ -143,7 +143,7 @@ class StrictController(PlainController):
             self._mark_task(" ", "claimed", f"{timestamp()} changed {changed}; said: {first}")
             run.screen.say(f"ralph: {task.id}: {found.unproved}; another agent looks at it")
             return iteration
-        return self._record_failure(self._put_task_down(iteration), found)
+        return self._record_failure(self._leave_for_later(iteration), found)
 
     def _record_failure(self, iteration: Iteration, found: Finding) -> Iteration:
         """Records why the attempt failed, as a failure of the task or of the role that is to blame."""
@@ -153,7 +153,7 @@ class StrictController(PlainController):
             return replace(iteration, failed=f"{task.id} is blocked: {found.blocked}", may_retry=True)
         most, why = self._run.settings.max_tries, found.failed or found.unproved
         if found.rejected and sum(": rejected: " in one for one in task.note_values("failed")) >= _REJECTIONS - 1:
-            most = task.tries + 1  # builder and reviewer do not agree, so the user decides
+            most = task.failed_tries + 1  # builder and reviewer do not agree, so the user decides
         has_bad_work = found.rejected or found.red or role in (roles.last_writer, roles.fix)
         if not has_bad_work:  # else the role failed, which does not count as an attempt at the task
             self._mark_task(" ", "role", f"{role}: {why}")
@@ -163,10 +163,10 @@ class StrictController(PlainController):
         if role:
             self._mark_task(" ", "role", role)
         self._edit_list(edits.with_failure, task.id, why, most, is_claimed=bool(found.unproved))
-        message = f"{task.id}, attempt {task.tries + 1}: {why}"
-        return replace(iteration, failed=message, may_retry=task.has_attempts_left(most))
+        message = f"{task.id}, attempt {task.failed_tries + 1}: {why}"
+        return replace(iteration, failed=message, may_retry=task.may_fail_again(most))
 
-    def _run_gates(self, iteration: Iteration) -> Finding:
+    def _judge_work(self, iteration: Iteration) -> Finding:
         """Judges the attempt: what the agent did and said, then the task's checks and verify, then the proof."""
         run, task, turn, roles = self._run, self._task, iteration.turn, self._roles
         outside = join_names(iteration.findings.outside)
@@ -177,16 +177,16 @@ class StrictController(PlainController):
         claim = Finding() if claim.rejected and self._is_dismissed(claim.failed) else claim
         if not claim.is_pass or self._role not in (roles.last_writer, roles.fix):
             return claim
-        checks = acceptance.checks_of_tasks(task.chain)
+        checks = acceptance.checks_of_tasks(task.done_with_it)
         asked = [] if run.start.rehearsal else acceptance.join_browser_actions(checks)  # no fake agent can meet them
         for check in [*asked, None] if run.settings.verify else asked:
             ended = evidence.run_check(run, check) if check else run_verify(run)
             if ended and check and (ended.failed or not check.fields):
-                run.screen.remark(f"ralph: {ended.why or ended.what}")
+                run.screen.remark(f"ralph: {ended.why_with_output or ended.what}")
             if ended is None:
                 return Finding(failed="a signal came while it was checked")
             if ended.failed:
-                return Finding(failed=ended.why, red=True)
+                return Finding(failed=ended.why_with_output, red=True)
         return self._require_proof(iteration, checks)
 
     def _is_dismissed(self, rejection: str) -> bool:
@@ -218,44 +218,46 @@ class StrictController(PlainController):
     def _tick_and_commit(self, iteration: Iteration, note: str) -> str:
         """Ticks the task, then commits it, so that the commit has the tick. Returns why it could not, or nothing."""
         task, before = self._task, self._file.text
-        self._edit_list(edits.with_task_done, *(one.id for one in task.chain), note="note" if note else "", why=note)
+        self._edit_list(
+            edits.with_task_done, *(one.id for one in task.done_with_it), note="note" if note else "", why=note
+        )
         if self._run.start.asked.in_place:
             self._run.write_statuses_to_plan()
             self._guard.remember_tree()  # with that plan, which is the one to put back from now on
         message = commit_message(task.id, task.text, iteration.turn.final_words, self._role)
-        failed = self._guard.commit_task(task.id, message)
+        failed = self._guard.try_to_commit_task(task.id, message)
         self._guard.undo_changes_by_checks()
         if failed:
             self._edit_list(lambda text: edits.restore_own_sections(before, text).text)
         else:
-            save_reviewed_files(self._run, task.id)  # forgets them
+            save_files_before_build(self._run, task.id)  # forgets them
         return failed
 
-    def close(self) -> None:
+    def put_tasks_down(self) -> None:
         """Leaves no task in progress."""
         with contextlib.suppress(RalphError):
             self._file.edit(edits.with_tidy_list)
 
-    def recheck(self) -> Mapping[str, str] | None:
+    def reopen_broken_tasks(self) -> Mapping[str, str] | None:
         """Unticks tasks that a later change broke. Returns why, by id; None if that could not be found out."""
         if not self._demands_proof:
             return {}
         self._edit_list(edits.with_tidy_list)
         self._guard.remember_tree()
-        broken = evidence.recheck(self._run)
+        broken = evidence.find_broken_tasks(self._run)
         self._guard.undo_changes_by_checks()
         self._edit_list(edits.with_tasks_reopened, broken or {})
         return broken
 
-    def _put_task_down(self, iteration: Iteration) -> Iteration:
+    def _leave_for_later(self, iteration: Iteration) -> Iteration:
         """Leaves the task for later; if --on-failure says restore, discards its changes, unless the run ends."""
         if iteration.ended is None and self._run.settings.on_failure == "restore":
             self._guard.discard_attempt()
         self._edit_list(edits.with_tidy_list)
         return iteration
 
-    def _mark_task(self, mark: str, note: str, why: str) -> None:
-        self._edit_list(edits.with_mark, mark, self._task.id, note=note, why=why)
+    def _mark_task(self, mark: str, note_name: str, value: str) -> None:
+        self._edit_list(edits.with_mark, mark, self._task.id, note=note_name, why=value)
 
     def _edit_list(self, change: Callable[..., bytes], *more: object, **named: object) -> None:
         """Edits the list, and records that first: recovery takes unrecorded edits for the agent's."""

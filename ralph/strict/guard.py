@@ -13,7 +13,7 @@ from pathlib import Path
 from ralph import files
 from ralph.agent.turn import Commits
 from ralph.errors import RalphError
-from ralph.git.repository import Repository, jj_commit, text_of
+from ralph.git.repository import Repository, jj_commit, read_text
 from ralph.git.settings import snapshot_git_folders
 from ralph.plan.tasks.edits import restore_own_sections
 from ralph.process import signals
@@ -22,14 +22,14 @@ from ralph.run.context import Run
 from ralph.run.judge import TurnFindings
 from ralph.settings import sources
 from ralph.store.state import TreeAfterDeath, TreeBefore, UncommittedFiles
-from ralph.strict.shadow import HIDDEN, NEW, Shadow, is_rule_file, resume_shadow
+from ralph.strict.shadow import HIDDEN, NEW, Shadow, is_ignore_file, resume_shadow
 from ralph.words import join_names, plural
 
 # New files moved away at once; more may be the user's, who then decides.
 _MOST_NEW_FILES = 1000
 # Seconds that a commit may take, since some projects' hooks run all their tests.
 _HOOKS_S = 900.0
-# Seconds to wait for another git that holds the index, and between two checks of that.
+# Seconds to wait for another git that part the index, and between two checks of that.
 _LOCKED_S, _POLL_S = 60.0, 0.2
 _GOVERNS = "which decides how ralph works"
 _NOT_ALLOWED = "which is not allowed here"
@@ -77,7 +77,7 @@ class Guard:
         protected = {place for place in places if place.is_relative_to(root)}  # put back under --strict
         # What decides how ralph works and lies outside the tree, and the user's history: they are only compared.
         self._outside = [*(places - protected), *filter(None, [run.history])]
-        own = [os.path.relpath(path.resolve(), root) for path in (*run.start.own_files, files.state_home())]
+        own = [os.path.relpath(path.resolve(), root) for path in (*run.start.files_ralph_writes, files.state_home())]
         self._shadow = Shadow(root, own, sorted(os.path.relpath(place, root) for place in protected))
 
     def check_can_commit(self) -> None:
@@ -97,7 +97,7 @@ class Guard:
         if self.own_progress:
             findings.tampered = put_progress_back(self._run, self.own_progress)
         self._settle_turn(findings)
-        findings.blocked = self.blocked
+        findings.blocks_run = self.blocked
 
     def why_no_git_may_run(self) -> str:
         """Returns why the run has to end before git runs here again; empty if it need not."""
@@ -116,7 +116,7 @@ class Guard:
         """Puts back what checks and hooks changed, since the agent may have written them."""
         put_progress_back(self._run, self.own_progress)
         if not self.why_no_git_may_run():
-            self._put_head_back()
+            self._keep_and_put_head_back()
             if self._before.only or self._shadow.is_protected_touched():  # a look at all files takes long
                 self._put_files_back()
 
@@ -135,17 +135,17 @@ class Guard:
             self._note_uncommitted(self._before.task, self._changed_earlier)
 
     def wait_for_index(self) -> str:
-        """Waits while another git holds the index, such as a `git commit` in an editor. Returns why in vain."""
+        """Waits while another git part the index, such as a `git commit` in an editor. Returns why in vain."""
         lock, deadline = self._repository and Path(f"{self._repository.index}.lock"), time.monotonic() + _LOCKED_S
         while lock and lock.exists():
             if time.monotonic() > deadline or signals.interrupted():
-                return f"{lock}: another git still holds the index"
-            self._complain(f"waiting for the git that holds {lock}", once="index")
+                return f"{lock}: another git still part the index"
+            self._complain(f"waiting for the git that part {lock}", once="index")
             signals.wait(_POLL_S)
         return ""
 
     @_disk_errors_end_the_run
-    def commit_task(self, task: str, message: str) -> str:
+    def try_to_commit_task(self, task: str, message: str) -> str:
         """Commits what the attempts at this task changed. Returns why it could not, or nothing.
 
         A file that the user had changed before, and the agent changed too, is committed as a whole.
@@ -160,19 +160,19 @@ class Guard:
                 failed = jj_commit(changed, message)
                 self.committed = Commits(count=int(not failed))
             elif self._repository and not self._has_jj:
-                run_git = self._run_git_with_hooks
+                run_git = self._failure_of_git_with_hooks
                 self.committed, failed, left_out = self._repository.commit_files(changed, own, message, run_git)
                 if left_out and not failed:
                     self._complain(f"{join_names(left_out)} changed, and no commit has that: git ignores it")
         if failed:
-            self._put_head_back()
+            self._keep_and_put_head_back()
             return failed
         if self._repository and self._before.head:
             self._before.head = self._repository.save_head_and_index()
         self._note_uncommitted(task, ())
         return ""
 
-    def lacked_by_commit(self, path: Path, holds: bytes) -> str:
+    def why_commit_lacks(self, path: Path, part: bytes) -> str:
         """Returns why a commit of the current task would lack what a check found at `path`; empty if it would not.
 
         What git ignores is in no commit, and need not be.
@@ -184,9 +184,9 @@ class Guard:
             one == name or one.startswith(f"{name}/") for one in self._state.uncommitted_files(self._run.current.task)
         ):
             return ""
-        asked = ("cat-file", "--filters") if holds else ("rev-parse", "--verify", "--quiet")
-        found = repository.output_of(*asked, f"HEAD:{name}")
-        if (found and os.fsdecode(holds) in found) or repository.output_of("check-ignore", "--", name):
+        asked = ("cat-file", "--filters") if part else ("rev-parse", "--verify", "--quiet")
+        found = repository.output_or_empty(*asked, f"HEAD:{name}")
+        if (found and os.fsdecode(part) in found) or repository.output_or_empty("check-ignore", "--", name):
             return ""
         return "is so here, but in no commit, and not by this task: commit it"
 
@@ -226,7 +226,7 @@ class Guard:
         """Records the current state, so that this run, or the next one if this one is killed, can put it back."""
         run, shadow, repository = self._run, self._shadow, self._repository
         self.blocked = ""
-        shadow.begin(repository)
+        shadow.take_snapshot(repository)
         self._moved_before = repository.moved_submodules() if repository else ()
         self._before = TreeBefore(
             record=run.current.transcript.name,
@@ -248,7 +248,7 @@ class Guard:
         found = snapshot_git_folders(*self._repository.paths[:3]) if self._repository else {}
         outside = self._outside if self._before.is_strict else []
         for path in [path for place in outside for path in (place, *place.glob("*")) if path.is_file()]:
-            found[str(path)] = _plan_settings_text(text_of(path), path) if path == self._plan else text_of(path)
+            found[str(path)] = _plan_settings_text(read_text(path), path) if path == self._plan else read_text(path)
         return found
 
     @_disk_errors_end_the_run
@@ -260,7 +260,7 @@ class Guard:
         """
         repository, before = self._repository, self._before
         if before.is_strict:
-            self._put_head_back(end)
+            self._keep_and_put_head_back(end)
         changed, undone = self._put_files_back()
         both = {name for name in end.changes if os.path.lexists(self._root / name)} if end else set()
         changed -= {*self._changed_by_user} - both
@@ -273,11 +273,11 @@ class Guard:
             self._changed_earlier = self._state.uncommitted_files(before.task)
             self._note_uncommitted(before.task, changed.union(self._changed_earlier))
         else:
-            self._remake_commits(changed, end, is_forbidden=bool(findings.outside))
+            self._remake_commits(changed, end, has_forbidden=bool(findings.outside))
         before.is_settled = True
         self._state.save_note(before)
 
-    def _remake_commits(self, changed: Collection[str], end: TreeAfterDeath | None, *, is_forbidden: bool) -> None:
+    def _remake_commits(self, changed: Collection[str], end: TreeAfterDeath | None, *, has_forbidden: bool) -> None:
         """Makes one commit of the allowed rest of the agent's, if anything is forbidden there or in the tree."""
         repository, head = self._repository, self._before.head
         if self.blocked or not repository or not head:
@@ -285,14 +285,14 @@ class Guard:
         if repository.read_head()[1] != head[1]:
             since = [f"^{head[1]}"] if head[1] else []
             names = repository.list_names("log", "-z", "-m", "--format=", "--name-only", "--no-renames", "HEAD", *since)
-            is_forbidden |= any(self._why_not(name.lstrip("\n")) for name in names if name.strip("\n"))
-        if is_forbidden and (ref := self._put_head_back(end)):
-            message = repository.output_of("log", "-1", "--format=%B", ref)
-            _, failed, _ = repository.commit_files(changed, (), message, self._run_git_with_hooks)
+            has_forbidden |= any(self._why_not(name.lstrip("\n")) for name in names if name.strip("\n"))
+        if has_forbidden and (ref := self._keep_and_put_head_back(end)):
+            message = repository.output_or_empty("log", "-1", "--format=%B", ref)
+            _, failed, _ = repository.commit_files(changed, (), message, self._failure_of_git_with_hooks)
             if failed:
                 self._complain(f"what may stay of the agent's commits stays uncommitted: {failed}")
 
-    def _put_head_back(self, end: TreeAfterDeath | None = None) -> str:
+    def _keep_and_put_head_back(self, end: TreeAfterDeath | None = None) -> str:
         """Puts HEAD and the index back. Returns a ref to what HEAD was; empty if it was not moved to a new commit.
 
         What the user moved or staged after an iteration in which ralph died stays.
@@ -308,8 +308,8 @@ class Guard:
         elif begun or now != (branch, commit):
             if not any(now):  # HEAD has nonsense in it, so that git sees no repository
                 head_file = repository.git_dir / "HEAD"
-                files.overwrite_file(head_file, os.fsencode(f"ref: {branch}\n" if branch else f"{commit}\n"))
-            if commit and not repository.output_of("cat-file", "-t", commit):
+                files.write_in_place(head_file, os.fsencode(f"ref: {branch}\n" if branch else f"{commit}\n"))
+            if commit and not repository.output_or_empty("cat-file", "-t", commit):
                 what = f"{repository.git_dir} lacks the commit {commit[:10]}, at which HEAD was: somebody made it again"
                 self.blocked = f"{what}; bring the old one back, or keep this one"
                 return kept
@@ -334,7 +334,7 @@ class Guard:
             self._complain(what, once=within[0])
         return left.difference(within), undone
 
-    def _undo(self, why_not: Callable[[str], str]) -> tuple[set[str], dict[str, list[str]]]:
+    def _undo(self, why_undo: Callable[[str], str]) -> tuple[set[str], dict[str, list[str]]]:
         """Undoes each change that has a reason to be, except the user's. Returns the others, and by reason the undone.
 
         Ignore rules are undone first, and alone, since they may hide other changes.
@@ -344,8 +344,8 @@ class Guard:
             changes = shadow.changes()
             if number == 0:
                 visible = {name for name, how in changes.items() if how != HIDDEN}
-            reasons = {name: why for name in sorted(changes.keys() - self._changed_by_user) if (why := why_not(name))}
-            rules = [*filter(is_rule_file, reasons)]
+            reasons = {name: why for name in sorted(changes.keys() - self._changed_by_user) if (why := why_undo(name))}
+            rules = [*filter(is_ignore_file, reasons)]
             wrong = rules or [*reasons]
             new = [name for name in wrong if changes[name] in (NEW, HIDDEN)]
             if len(new) > _MOST_NEW_FILES:
@@ -366,13 +366,13 @@ class Guard:
             if os.path.realpath(path) != str(self._plan) or not path.is_file():
                 return _GOVERNS
             was = os.fsdecode(self._shadow.run("cat-file", "blob", f":{name}"))
-            if _plan_settings_text(was, path) != _plan_settings_text(text_of(path), path):
+            if _plan_settings_text(was, path) != _plan_settings_text(read_text(path), path):
                 return _GOVERNS
         within = os.path.relpath(path, self._run.top) + "/" * name.endswith("/")
         is_below = not within.startswith("../")
         return "" if not before.only or (is_below and matches_patterns(within, before.only)) else _NOT_ALLOWED
 
-    def _run_git_with_hooks(self, argv: Sequence[str], stdin: bytes) -> str:
+    def _failure_of_git_with_hooks(self, argv: Sequence[str], stdin: bytes) -> str:
         """Runs git like a check, so that nothing that a hook starts outlives it. Returns why it failed, or nothing."""
         run = self._run
         output = run.command_runner.new_record()
@@ -381,7 +381,7 @@ class Guard:
         job = Command(["sh", "-c", 'exec "$@" 2>&1', "sh", *argv], run.env, output, prompt=names)
         run.console.set_activity("committing")
         ended = run.command_runner.run_program("the commit", job, _HOOKS_S)
-        return ended._replace(what=f"git {ended.what}").why if ended else "git was interrupted"
+        return ended._replace(what=f"git {ended.what}").why_with_output if ended else "git was interrupted"
 
     def _note_uncommitted(self, task: str, names: Collection[str]) -> None:
         """Records, for the next run too, the files that attempts at this task changed and that are in no commit."""

@@ -13,7 +13,7 @@ from ralph.process.lock import Lock
 from ralph.process.programs import end_marked_processes
 from ralph.run.context import Run
 from ralph.run.evidence import refuse_done
-from ralph.run.judge import why_not_done
+from ralph.run.judge import describe_open_tasks
 from ralph.screen.view import View
 from ralph.store import journal
 from ralph.store.state import TreeAfterDeath, TreeBefore, UnjudgedIteration
@@ -34,7 +34,7 @@ def recover(run: Run, held_lock: Lock) -> None:
     death = run.state.unjudged_iteration()
     if not death:
         return
-    record_death(run, death)  # once, whatever becomes of the runs that follow
+    report_death(run, death)  # once, whatever becomes of the runs that follow
     check_can_begin(run)  # else the rest is left to a run that can
     run.file.read()  # puts the file back if it is gone
     try:
@@ -47,7 +47,7 @@ def recover(run: Run, held_lock: Lock) -> None:
             put_files_back(run, death, before, end)  # what may not change; the rest is its task's
         put_list_back(run, death, end)  # ticks that ralph did not make
         commit_ticked_tasks(run)  # or the tick is taken back
-        refuse_unchecked_done(run)  # which was never checked
+        verify_or_refuse_done(run)  # which was never checked
     except RalphError as error:
         if error.exit_code == 4:
             run.file.edit(progress.with_blocked_line, error.message)
@@ -65,7 +65,7 @@ def end_leftover_processes(run: Run, held_lock: Lock) -> None:
             run.console.complain(f"removed {lock}, left behind by the run before")
 
 
-def record_death(run: Run, death: UnjudgedIteration) -> None:
+def report_death(run: Run, death: UnjudgedIteration) -> None:
     """Reports how that iteration ended, on the screen and in the journal, unless the journal has it."""
     found = journal.read(run.state.journal)
     if journal.is_iteration_recorded(found, death):
@@ -92,10 +92,10 @@ def put_list_back(run: Run, death: UnjudgedIteration, end: TreeAfterDeath | None
         undo_ticks(run, death.mode, own)
 
 
-def refuse_unchecked_done(run: Run) -> None:
+def verify_or_refuse_done(run: Run) -> None:
     """Has an unchecked RALPH_DONE verified, or refuses it if nothing can verify it."""
     if run.read_progress().done:
-        open_ones = why_not_done(run.file.last)
+        open_ones = describe_open_tasks(run.file.last)
         if run.settings.verify and not open_ones:
             run.file.edit(progress.without_lines, "Verified")
         else:
@@ -121,7 +121,7 @@ def commit_ticked_tasks(run: Run) -> None:
     done = [task.id for task in tasks.read_tasks(run.file.text) if task.done]
     for name in filter(run.state.uncommitted_files, done):
         guard = Guard(run)  # which knows of no HEAD to put back: the user decides where it is now
-        if why := guard.commit_task(name, f"{name}: done before ralph was killed\n\nRalph-Task: {name}\n"):
+        if why := guard.try_to_commit_task(name, f"{name}: done before ralph was killed\n\nRalph-Task: {name}\n"):
             what = f"{name} was ticked when ralph was killed, and cannot be committed"
             run.console.complain(f"{what}: {': '.join(why.splitlines())}")
             # its checks pass because it was done

@@ -9,7 +9,7 @@ from ralph.errors import RalphError
 from ralph.plan.tasks import Task
 from ralph.run.context import Run
 from ralph.run.prepared import PreparedStart
-from ralph.store.state import ReviewedFiles
+from ralph.store.state import FilesBeforeBuild
 from ralph.words import join_names, shorten
 
 # A role outside the order, which follows a failed check.
@@ -53,9 +53,9 @@ def roles_of(start: PreparedStart) -> Roles:
     return Roles(order, last_writer=writers[-1], fix=_FIX if mends else "")
 
 
-def save_reviewed_files(run: Run, task_id: str) -> None:
+def save_files_before_build(run: Run, task_id: str) -> None:
     """Saves the files that attempts at the task changed and no commit has, for the diff that its reviewer gets."""
-    reviewed = run.state.load_note(ReviewedFiles) or ReviewedFiles()
+    reviewed = run.state.load_note(FilesBeforeBuild) or FilesBeforeBuild()
     reviewed.texts[task_id] = {name: _read_tree_file(run, name) for name in run.state.uncommitted_files(task_id)}
     run.state.save_note(reviewed)
 
@@ -63,7 +63,7 @@ def save_reviewed_files(run: Run, task_id: str) -> None:
 def diff_since_review(run: Run, task_id: str) -> str:
     """Returns what build changed in these files since, as a diff; empty if it changed nothing."""
     found = list[str]()
-    reviewed = run.state.load_note(ReviewedFiles) or ReviewedFiles()
+    reviewed = run.state.load_note(FilesBeforeBuild) or FilesBeforeBuild()
     for name, text in reviewed.texts.get(task_id, {}).items():
         both = text.splitlines(), _read_tree_file(run, name).splitlines()
         found += difflib.unified_diff(*both, f"{name} (as it was left)", f"{name} (now)", lineterm="")

@@ -23,8 +23,8 @@ from pathlib import Path
 from ralph import files
 from ralph.errors import RalphError
 from ralph.git.changes import TICK_S, nul_terminated, touched_at
-from ralph.git.repository import Git, Repository, shadow_folder, text_of
-from ralph.store.state import Snapshot, State, TreeAfterDeath, TreeBefore, UnjudgedIteration
+from ralph.git.repository import Git, Repository, read_text, shadow_folder
+from ralph.store.state import State, TreeAfterDeath, TreeBefore, TreeSnapshot, UnjudgedIteration
 
 _SETTINGS = {
     "HEAD": b"ref: refs/heads/none\n",
@@ -59,15 +59,15 @@ class Shadow(Git):
         self.own = [name for name in own if not name.startswith("..")]
         self.protected = protected
         self._protected_when_begun = dict[str, float]()
-        self.snapshot = Snapshot()
+        self.snapshot = TreeSnapshot()
         """The state of all files when the iteration began."""
 
-    def begin(self, repository: Repository | None) -> None:
+    def take_snapshot(self, repository: Repository | None) -> None:
         """Takes a snapshot of all files when an iteration begins."""
-        tracked = [] if self.snapshot.checksum else self._recreate(repository)
+        tracked = [] if self.snapshot.checksum else self._rewrite_folder(repository)
         self.snapshot = self.snapshot._replace(at=time.time() - TICK_S, left_alone=[])
         found = self._compare()
-        rules = [name for name, how in found.items() if how == HIDDEN and is_rule_file(name)]
+        rules = [name for name, how in found.items() if how == HIDDEN and is_ignore_file(name)]
         self.snapshot = self.snapshot._replace(hidden_rules=rules)
         changed = {name for name, how in found.items() if how not in (_SAME, HIDDEN)}
         if self.is_protected_touched():
@@ -95,9 +95,9 @@ class Shadow(Git):
         except RalphError:  # the snapshot may have filled the disk
             shutil.rmtree(self.folder)
             raise
-        self.snapshot = self.snapshot._replace(checksum=self.checksum_now(), left_alone=left_alone, modes=modes)
+        self.snapshot = self.snapshot._replace(checksum=self.index_checksum(), left_alone=left_alone, modes=modes)
 
-    def _recreate(self, repository: Repository | None) -> list[str]:
+    def _rewrite_folder(self, repository: Repository | None) -> list[str]:
         """Makes the shadow again when a run begins. Returns the names that the project tracks, even ignored ones.
 
         Links the project's objects, so that their contents need not be written again.
@@ -109,7 +109,7 @@ class Shadow(Git):
         if repository is None:
             return []
         usual = f"{os.environ.get('XDG_CONFIG_HOME') or '~/.config'}/git/ignore"
-        own = repository.output_of("config", "--type=path", f"--default={usual}", "core.excludesFile")
+        own = repository.output_or_empty("config", "--type=path", f"--default={usual}", "core.excludesFile")
         for path in (own, repository.common / "info" / "exclude"):
             self._rules += files.read_or_empty(path) + b"\n"
         with suppress(OSError):  # another file system
@@ -125,14 +125,14 @@ class Shadow(Git):
         if os.path.realpath(self.root) != str(self.root):
             return {}
         found = self._compare()
-        if self.checksum_now() != self.snapshot.checksum:
+        if self.index_checksum() != self.snapshot.checksum:
             raise RalphError(f"{self.folder}: was changed, and does not know any more how files were", 1)
         differ = {name: how for name, how in found.items() if how not in (_SAME, HIDDEN)}
-        if any(map(is_rule_file, differ)):  # what nobody has touched since is not new, only no longer ignored
+        if any(map(is_ignore_file, differ)):  # what nobody has touched since is not new, only no longer ignored
             new = [name for name, how in differ.items() if how == NEW]
             for name in [name for name in new if 0.0 < touched_at(self.root / name) < self.snapshot.at]:
                 del differ[name]
-        hidden_rules = {name for name, how in found.items() if how == HIDDEN and is_rule_file(name)}
+        hidden_rules = {name for name, how in found.items() if how == HIDDEN and is_ignore_file(name)}
         differ |= dict.fromkeys(hidden_rules.difference(self.snapshot.hidden_rules), HIDDEN)
         same = [name for name, how in found.items() if how == _SAME]
         for name, there in self.existing_files(same).items():
@@ -174,9 +174,9 @@ class Shadow(Git):
         for name in ("objects", "refs", "info"):
             (self.folder / name).mkdir(parents=True, exist_ok=True, mode=0o700)
         for name, text in {**_SETTINGS, "info/exclude": self._rules}.items():
-            files.overwrite_file(self.folder / name, text)
+            files.write_in_place(self.folder / name, text)
 
-    def checksum_now(self) -> str:
+    def index_checksum(self) -> str:
         """The checksum at the end of the index file; empty if there is none."""
         return files.read_or_empty(self._index)[-20:].hex()
 
@@ -192,7 +192,7 @@ class Shadow(Git):
         return {name: there.st_ctime for name, there in found.items() if not stat.S_ISDIR(there.st_mode)}
 
 
-def is_rule_file(name: str) -> bool:
+def is_ignore_file(name: str) -> bool:
     """Whether git takes the rules from this file by which it ignores others."""
     return name.endswith(".gitignore")
 
@@ -217,8 +217,8 @@ def load_tree_notes(state: State, death: UnjudgedIteration) -> tuple[TreeBefore 
 def resume_shadow(before: TreeBefore, end: TreeAfterDeath | None = None) -> Shadow | None:
     """Returns the shadow with the files as they were, or as they were at the end; None if it is no longer intact."""
     shadow = Shadow(Path(before.root), before.own, before.protected, _AT_END if end else "index")
-    shadow.snapshot = Snapshot(*(end or before).snapshot)  # a list in a note that was loaded
-    return shadow if shadow.checksum_now() == shadow.snapshot.checksum != "" else None
+    shadow.snapshot = TreeSnapshot(*(end or before).snapshot)  # a list in a note that was loaded
+    return shadow if shadow.index_checksum() == shadow.snapshot.checksum != "" else None
 
 
 def record_tree_after_death(state: State, death: UnjudgedIteration) -> None:
@@ -245,7 +245,7 @@ def record_tree_after_death(state: State, death: UnjudgedIteration) -> None:
             changes=changes,
             head=repository.read_head() if repository else (),
             staged=repository.staged_checksum() if repository else 0,
-            progress=text_of(death.progress_path),
+            progress=read_text(death.progress_path),
             snapshot=later.snapshot,
         )
         state.save_note(note)

@@ -62,7 +62,7 @@ def rehearse(asked: Invocation) -> int:
         if is_sample:
             asked = asked._replace(plan="sample.md", verbose=True)
             _enter_sample(folder / "home" / "sample")
-        with _reading_pace(folder) if is_sample and os.isatty(0) else nullcontext():
+        with _paused_until_key(folder) if is_sample and os.isatty(0) else nullcontext():
             command, happened, wrong = _rehearse_plan(asked, folder, is_sample=is_sample)
     if signals.interrupted():
         raise KeyboardInterrupt
@@ -95,7 +95,7 @@ def _enter_sample(top: Path) -> None:
 
 
 @contextmanager
-def _reading_pace(folder: Path) -> Iterator[None]:
+def _paused_until_key(folder: Path) -> Iterator[None]:
     """Within this context the fake agent works at reading speed, until a key is pressed."""
     pauses = folder / "pauses"
 
@@ -190,10 +190,10 @@ def _make_copy(found: PreparedStart, original: Path, folder: Path) -> tuple[str,
     return plan, partial(_run_shown, env=env)
 
 
-def _copy_tree(original: Path, top: Path, folder: Path) -> None:
+def _copy_tree(original: Path, copy: Path, folder: Path) -> None:
     """Copies the current working tree, including ignored files, and its repository, which may lie elsewhere."""
-    _copy_folder(original, top)
-    git = top / ".git"
+    _copy_folder(original, copy)
+    git = copy / ".git"
     found = run_git("rev-parse", "--path-format=absolute", "--git-common-dir", "--git-dir").stdout
     if git.is_file() and found:  # of a linked working tree, or of a submodule
         common, own = map(Path, os.fsdecode(found).splitlines())

@@ -108,7 +108,7 @@ def _fake_planning(plan: Path, file: Path) -> str:
     """Makes a task of every list item of the plan, or one of the whole plan; returns the final words."""
     points = _POINT.findall(plan.read_bytes()) or [f"Build what {plan.name} says".encode(errors="replace")]
     lines = [b"- [ ] " + point for point in points]
-    _write_file(file, progress.with_tasks_added(file.read_bytes(), lines))
+    _show_and_write(file, progress.with_tasks_added(file.read_bytes(), lines))
     return f"{plural(len(lines), 'task')} written, in the order of the plan."
 
 
@@ -124,22 +124,24 @@ def _fake_work_on_task(file: Path) -> str:
         mark = text.index(b"[", task.line.start) + 1
         text = progress.replace_ranges(text, [(mark, mark + 1, b"x")])
         now = progress.parse(text)
-    _write_file(file, text if now.open else progress.with_status(text, "RALPH_DONE"))
+    _show_and_write(file, text if now.open else progress.with_status(text, "RALPH_DONE"))
     return f"{now.ticked} of {plural(len(now.tasks), 'task')} done."
 
 
-def _attempt_task(text: str, number: str) -> SampleTask:
+def _attempt_task(task_text: str, number: str) -> SampleTask:
     """Writes the files of a task, or a note if it is not the sample's, and tests them."""
-    _print_step(type="text", text=f"Task {number}: {text}")
-    name, note = f"standin-{number}.md", f"# {text}\n\nThe fake agent was here. A real one would have built it.\n"
-    work = SAMPLE_WORK.get(text) or SampleTask({name: note}, f"test -s {name}", f"chore: pretend to build {text[:56]}")
+    _print_step(type="text", text=f"Task {number}: {task_text}")
+    name, note = f"standin-{number}.md", f"# {task_text}\n\nThe fake agent was here. A real one would have built it.\n"
+    work = SAMPLE_WORK.get(task_text) or SampleTask(
+        {name: note}, f"test -s {name}", f"chore: pretend to build {task_text[:56]}"
+    )
     for path, content in work.files.items():
-        _write_file(Path(path), content.encode(errors="replace"))
+        _show_and_write(Path(path), content.encode(errors="replace"))
     _run_command(work.check)
     return work
 
 
-def _write_file(path: Path, text: bytes) -> None:
+def _show_and_write(path: Path, text: bytes) -> None:
     _print_step(type="tool_use", name="Edit" if path.exists() else "Write", input={"file_path": str(path)})
     files.replace_file(path, text)
 

@@ -41,7 +41,7 @@ def with_status(text: bytes, word: str) -> bytes:
     words = parse(text).words
     if others := words.get("IN_PROGRESS" if word == "RALPH_DONE" else "RALPH_DONE"):
         return replace_ranges(text, [(line.start, line.start + len(line.body), word.encode()) for line in others])
-    return text if word in words else with_section_lines(text, "Status", [word.encode()])
+    return text if word in words else with_lines_added(text, "Status", [word.encode()])
 
 
 def with_verified(text: bytes, note: str) -> bytes:
@@ -77,7 +77,7 @@ def _with_line_below(text: bytes, name: str, value: str, *above: str) -> bytes:
 
 def with_blocked_line(text: bytes, why: str) -> bytes:
     """The text with ralph's own RALPH_BLOCKED line in the Status section."""
-    return with_section_lines(text, "Status", [encode_text(f"RALPH_BLOCKED: {BY_RALPH}{' '.join(why.split())}")])
+    return with_lines_added(text, "Status", [encode_text(f"RALPH_BLOCKED: {BY_RALPH}{' '.join(why.split())}")])
 
 
 def without_lines(text: bytes, word: str) -> bytes:
@@ -89,7 +89,7 @@ def with_tasks_added(text: bytes, lines: Sequence[bytes]) -> bytes:
     """The text with these lines at the end of the task list."""
     tasks = parse(text).tasks
     if not tasks:
-        return with_section_lines(text, "Task List", lines)
+        return with_lines_added(text, "Task List", lines)
     nested = next(_NESTED.finditer(text, tasks[-1].line.end))
     return insert_lines(text, nested.end(), lines)
 
@@ -116,7 +116,7 @@ def section_lines(text: bytes, title: str) -> list[bytes]:
     return [line.strip() for line in text[start:end].split(b"\n") if line.strip()]
 
 
-def with_section_lines(text: bytes, title: str, lines: Sequence[bytes]) -> bytes:
+def with_lines_added(text: bytes, title: str, lines: Sequence[bytes]) -> bytes:
     """The text with these lines at the end of the section whose title begins with the first word of `title`.
 
     Adds that section at the end of the text if there is none.
@@ -140,7 +140,7 @@ def with_rejection(text: bytes, reasons: Sequence[str], output: str = "", *, wha
     the end separates the section from a quotation that somebody appends.
     """
     quoted_lines = [f"{what}:", "", *(f"- {' '.join(reason.split())}" for reason in reasons)]
-    if shown := escape_output(output):
+    if shown := shorten_output(output):
         quoted_lines += ["", *(f"    {line}" for line in shown.split("\n"))]
     quote = [encode_text(f"> {line}".rstrip()) for line in quoted_lines]
     text = without_rejection(text)
@@ -152,7 +152,7 @@ def without_rejection(text: bytes) -> bytes:
     return _REFUSAL.sub(b"", text)
 
 
-def escape_output(raw: str) -> str:
+def shorten_output(raw: str) -> str:
     """The last 60 lines of the output, safe for people and agents to read; overprinted lines appear as they ended up.
 
     Each line has at most 200 characters; a first line `…` means that there were more lines.

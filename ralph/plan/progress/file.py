@@ -44,14 +44,14 @@ class ProgressFile:
 
     def exists(self) -> bool:
         """Whether the file exists, even if empty. Raises RalphError if something else is there."""
-        if self._is_replaced():
+        if self._is_no_file():
             raise RalphError(f"{self.path}: is not a file (a directory, a pipe?)", 1, fix="move it away")
         return os.path.exists(self.path)  # noqa: PTH110 - Path raises what this takes for a No
 
     def read(self) -> Progress:
         """Reads and parses the file; restores it first if it stays empty or missing, or is no longer a file."""
         deadline = time.monotonic() + _SETTLE_S
-        while _is_blank(text := self._read_bytes()) and not _is_blank(self.text):
+        while _is_blank(text := self._read_or_empty()) and not _is_blank(self.text):
             if time.monotonic() > deadline:
                 self._restore_last_read()
                 return self.last
@@ -59,17 +59,17 @@ class ProgressFile:
         self.text = text
         return self.last
 
-    def _read_bytes(self) -> bytes:
+    def _read_or_empty(self) -> bytes:
         """The bytes of the file; empty if it is missing, or something else has taken its place."""
         if _is_blank(self.text):
             self.exists()  # raises if something else is there
-        elif self._is_replaced():
+        elif self._is_no_file():
             return b""
         with files.os_errors_as_ralph_errors(self.path, "read"), contextlib.suppress(FileNotFoundError):
             return self.path.read_bytes()
         return b""
 
-    def _is_replaced(self) -> bool:
+    def _is_no_file(self) -> bool:
         """Whether something other than a file is in its place, or a link to another file, which writes would hit."""
         if self.path.is_symlink():
             real = os.path.realpath(self.path)
@@ -81,7 +81,7 @@ class ProgressFile:
         """Puts back the text that was read last; moves whatever has taken its place to `kept/`."""
         kept = self._state.keep_copy(self.path.name, self.text)
         with files.os_errors_as_ralph_errors(self.path, "put back", fix=f"what it said is in {kept}"):
-            if self._is_replaced():
+            if self._is_no_file():
                 shutil.move(self.path, self._state.free_kept_path(self.path.name))
             files.replace_file(self.path, self.text)
         self.say(f"{self.path.name} was gone, empty or no file: put back as it was before the iteration")
@@ -110,7 +110,7 @@ class ProgressFile:
         files.check_room(self.path.resolve().parent)
 
 
-class NewMessages:
+class LostMessages:
     """Tracks what the user adds under Messages while an agent works, which may overwrite it with an older copy.
 
     `before` is the text of the file when the agent began.
@@ -120,7 +120,7 @@ class NewMessages:
         self._path, self._known = path, section_lines(before, "Messages")
         self._new = self._gone = list[bytes]()
 
-    def poll(self) -> None:
+    def note_overwritten(self) -> None:
         """Notes new messages: if none are left, they were overwritten; if others are there, the user changed them."""
         lines = section_lines(files.read_or_empty(self._path), "Messages")
         new = [line for line in lines if line not in self._known]
@@ -130,7 +130,7 @@ class NewMessages:
 
     def find_lost(self, text: bytes) -> list[bytes]:
         """The new messages that were overwritten, and are nowhere in the text now."""
-        self.poll()
+        self.note_overwritten()
         return [line for line in dict.fromkeys(self._gone) if line not in text]
 
 

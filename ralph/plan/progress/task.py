@@ -76,13 +76,13 @@ class Task:
         return int(first) if re.fullmatch(r"[+-]?\d{1,9}", first, re.ASCII) else None
 
     @property
-    def tries(self) -> int:
+    def failed_tries(self) -> int:
         """How many attempts at it failed."""
         return len(self.note_values("failed"))
 
-    def has_attempts_left(self, most: int | None) -> bool:
+    def may_fail_again(self, most: int | None) -> bool:
         """Whether it may be tried again after one more failure, with at most `most` attempts, None for no limit."""
-        return most is None or self.tries + 1 < most
+        return most is None or self.failed_tries + 1 < most
 
     @property
     def status(self) -> str:
@@ -90,7 +90,7 @@ class Task:
         return STATUSES["x" if self.done else self.mark]
 
     @property
-    def chain(self) -> list["Task"]:
+    def done_with_it(self) -> list["Task"]:
         """The task, then the tasks above it that will be done once it is, innermost first."""
         found = [self]
         for one in self.above:

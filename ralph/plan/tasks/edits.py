@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ralph.plan import progress
 from ralph.plan.progress import encode_text, insert_lines, replace_ranges
-from ralph.plan.tasks import Note, Task, find_task, new_id, read_tasks, task_lines
+from ralph.plan.tasks import Note, Task, find_task, format_task_lines, new_id, read_tasks
 from ralph.words import one_line, timestamp, without_control_codes
 
 # Most characters of a note: room for a whole review, and for the lines of output that `CheckResult.why` keeps.
@@ -59,7 +59,7 @@ def _with_mark_and_notes(text: bytes, task_id: str, mark: str, notes: Sequence[N
     return replace_ranges(text, [(at, at + 1, (mark or task.mark).encode()), *outdated])
 
 
-def with_evidence(text: bytes, task_id: str, notes: Sequence[Note]) -> bytes:
+def with_evidence_replaced(text: bytes, task_id: str, notes: Sequence[Note]) -> bytes:
     """The text with those of the notes that are evidence, if any, in place of the task's older ones.
 
     Evidence is what the task's checks found before it was begun, and claims.
@@ -75,10 +75,10 @@ def with_failure(text: bytes, task_id: str, why: str, most: int | None = None, *
     """
     if (task := find_task(read_tasks(text), task_id)) is None:
         return text
-    tries = task.tries + 1
+    tries = task.failed_tries + 1
     note = f"failed: {timestamp()} attempt {tries}"
     text = with_mark(text, " ", task_id, note=note, why=why, gone=() if is_claimed else ("claimed",))
-    if task.has_attempts_left(most):
+    if task.may_fail_again(most):
         return text
     reason, *_ = why.split("\n")
     return with_mark(text, "!", task_id, note="blocked", why=f"given up after attempt {tries}: {reason}")
@@ -116,10 +116,12 @@ def with_ids(text: bytes) -> bytes:
     return replace_ranges(text, changes)
 
 
-def with_tidy_list(text: bytes, *but: str) -> bytes:
+def with_tidy_list(text: bytes, *in_progress: str) -> bytes:
     """The text with an id on each task, none but these in progress, and ticks on tasks that their subtasks complete."""
     text = with_ids(text)
-    text = with_mark(text, " ", *(task.id for task in read_tasks(text) if task.mark == "~" and task.id not in but))
+    text = with_mark(
+        text, " ", *(task.id for task in read_tasks(text) if task.mark == "~" and task.id not in in_progress)
+    )
     done = [task.id for task in read_tasks(text) if task.done and task.mark != "x"]
     return with_mark(text, "x", *done)
 
@@ -158,15 +160,15 @@ def restore_own_sections(before: bytes, after: bytes) -> MendedList:
     stops = progress.parse(after).words
     for word in _STOPS:  # into Status, where the user would look for it
         if word in stops and word not in progress.parse(text).words:
-            text = progress.with_section_lines(text, "Status", [stops[word][0].body])
+            text = progress.with_lines_added(text, "Status", [stops[word][0].body])
     gone = [line for line in wanted if line not in left]
-    free = {*wanted, *task_lines(new)}
+    free = {*wanted, *format_task_lines(new)}
     came = [line for line in left if line not in free]
     what = [*(f"{_quote_line(line)} added" for line in came), *(f"{_quote_line(line)} removed" for line in gone)]
-    return MendedList(text, tuple(what[:40]), _count_changes(gone, came, left) if what else {})
+    return MendedList(text, tuple(what[:40]), _count_ticks_and_checks(gone, came, left) if what else {})
 
 
-def _count_changes(gone: Sequence[bytes], came: Sequence[bytes], left: Sequence[bytes]) -> Mapping[str, int]:
+def _count_ticks_and_checks(gone: Sequence[bytes], came: Sequence[bytes], left: Sequence[bytes]) -> Mapping[str, int]:
     """Counts the ticks, checks and tasks that changed; 0 for a new RALPH_DONE, and for changes of any other kind."""
     titles = {line.partition(b"] ")[2] for line in left}
     kinds = Counter[str]()
@@ -188,19 +190,19 @@ def _parsed_tasks_and_status(text: bytes) -> list[bytes]:
     """The lines of the text that mean something to ralph, or that ralph wrote, except those that stop a run."""
     words = progress.parse(text).words
     lines = sorted(words[word][0].body.strip() for word in words if word not in _STOPS)
-    return lines + progress.section_lines(text, "Verification") + task_lines(read_tasks(text))
+    return lines + progress.section_lines(text, "Verification") + format_task_lines(read_tasks(text))
 
 
 def _merge_sections(before: bytes, after: bytes, new: Sequence[Task]) -> bytes:
     """Ralph's sections from `before`, then all others from `after`, and the new tasks, unticked, in Proposed."""
-    parts = [section for is_ours, section in _split_sections(before) if is_ours]
-    parts += [section for is_ours, section in _split_sections(after) if not is_ours]
+    parts = [section for is_ours, section in _split_by_owner(before) if is_ours]
+    parts += [section for is_ours, section in _split_by_owner(after) if not is_ours]
     text = b"".join(part if part.endswith(b"\n") else part + b"\n" for part in parts)
-    proposed = [line.replace(b"- [x]", b"- [ ]", 1) for line in task_lines(new)]
-    return progress.with_section_lines(text, "Proposed", proposed)
+    proposed = [line.replace(b"- [x]", b"- [ ]", 1) for line in format_task_lines(new)]
+    return progress.with_lines_added(text, "Proposed", proposed)
 
 
-def _split_sections(text: bytes) -> Iterator[tuple[bool, bytes]]:
+def _split_by_owner(text: bytes) -> Iterator[tuple[bool, bytes]]:
     """Yields each section between headings of the top two levels: whether it is ralph's, and its text."""
     now = progress.parse(text)
     head = len(progress.BOM)  # a heading at the very beginning is within the first section

@@ -17,7 +17,7 @@ def read_tasks(text: bytes) -> tuple[Task, ...]:
     return parse(text).tasks
 
 
-def task_lines(tasks: Sequence[Task]) -> list[bytes]:
+def format_task_lines(tasks: Sequence[Task]) -> list[bytes]:
     """The lines of these tasks in a list, with the notes of each nested below it."""
     message = []
     for task in tasks:
@@ -51,17 +51,17 @@ def select_next(tasks: Sequence[Task], alone: str | None = None, crashes: Mappin
     Chooses among all tasks, or only the one with the id `alone`. Last come tasks that were blocked before, and those
     on which agents crashed twice; `crashes` counts that by id. None if no task is ready.
     """
-    ready = [task for task, waits_for in open_tasks(tasks) if not waits_for and alone in (None, task.id)]
+    ready = [task for task, waits_for in pending_tasks(tasks) if not waits_for and alone in (None, task.id)]
 
     def turn(task: Task) -> tuple[float, ...]:
         waits = len(task.note_values("reopened")) + crashes.get(task.id, 0) // 2
         priorities = (one.priority for one in (task, *task.above) if one.priority is not None)
-        return waits, next(priorities, math.inf), task.tries
+        return waits, next(priorities, math.inf), task.failed_tries
 
     return min(ready, key=turn, default=None)
 
 
-def open_tasks(tasks: Sequence[Task]) -> Iterator[tuple[Task, list[str]]]:
+def pending_tasks(tasks: Sequence[Task]) -> Iterator[tuple[Task, list[str]]]:
     """Yields pending tasks not below a blocked one, each with the ids it still waits for, such as its subtasks."""
     done = {task.id for task in tasks if task.done}
     for task in tasks:
@@ -81,7 +81,7 @@ def why_stuck(tasks: Sequence[Task], alone: str | None = None) -> str:
     if alone and not find_task(tasks, alone):
         return f"there is no task {alone} in the list"
     reasons = [": ".join([f"{one.id} is blocked", *one.note_values("blocked")]) for one in tasks if one.mark == "!"]
-    for task, waits_for in open_tasks(tasks):
+    for task, waits_for in pending_tasks(tasks):
         if alone in (None, task.id):
             reasons.append(f"{task.id} waits for {', '.join(dict.fromkeys(waits_for))}")
     return shorten("; ".join(reasons), 500)
