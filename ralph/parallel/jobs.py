@@ -81,9 +81,9 @@ class JobMaker:
     def make_job(self, attempt: TaskAttempt) -> TaskJob:
         """Returns the job to try the attempt's task, beginning from its base."""
         run, settings, tree = self._run, self._run.settings, self._repository.root
-        files_ralph_writes = {"PROGRESS.md": (0o600, attempt.given.decode(errors="surrogateescape"))}
+        own_files = {"PROGRESS.md": (0o600, attempt.given.decode(errors="surrogateescape"))}
         for name, text in prompt.custom_templates(settings.prompts).items():
-            files_ralph_writes[f"prompts/{name}"] = 0o600, text
+            own_files[f"prompts/{name}"] = 0o600, text
         return TaskJob(
             name=f"{run.state.folder.name}/{attempt.task.id}",
             commit=attempt.base,
@@ -93,7 +93,7 @@ class JobMaker:
             if self._is_elsewhere
             else "",
             here=os.path.relpath(run.top, tree),
-            files=files_ralph_writes | self._files_for_clone(),
+            files=own_files | self._files_for_clone(),
             config=self._git_settings(),
             env=self._environment(attempt.task),
             words=self._arguments(attempt),
@@ -142,10 +142,7 @@ class JobMaker:
     def _environment(self, task: Task) -> dict[str, str]:
         """The settings given here, as an attempt's environment; its plan, `.ralph.env` and templates hold the rest."""
         run = self._run
-        env = {
-            HANDOVER: handover_if_cut(run.state, task.id),
-            "RALPH_ATTEMPT": task.id,
-        }  # so that it sends no notices
+        env = {HANDOVER: handover_if_cut(run.state, task.id), "RALPH_ATTEMPT": task.id}  # which sends no notices
         for one in run.start.given:  # the strongest first
             name, text = one.variable, one.text.strip()
             is_passed_on = name in _PASSED_ON or name.startswith(AGENT_OF)
