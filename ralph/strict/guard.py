@@ -29,7 +29,7 @@ from ralph.words import join_names, plural
 _MOST_NEW_FILES = 1000
 # Seconds that a commit may take, since some projects' hooks run all their tests.
 _HOOKS_S = 900.0
-# Seconds to wait for another git that part the index, and between two checks of that.
+# Seconds to wait for another git that holds the index, and between two checks of that.
 _LOCKED_S, _POLL_S = 60.0, 0.2
 _GOVERNS = "which decides how ralph works"
 _NOT_ALLOWED = "which is not allowed here"
@@ -135,12 +135,12 @@ class Guard:
             self._note_uncommitted(self._before.task, self._changed_earlier)
 
     def wait_for_index(self) -> str:
-        """Waits while another git part the index, such as a `git commit` in an editor. Returns why in vain."""
+        """Waits while another git holds the index, such as a `git commit` in an editor. Returns why in vain."""
         lock, deadline = self._repository and Path(f"{self._repository.index}.lock"), time.monotonic() + _LOCKED_S
         while lock and lock.exists():
             if time.monotonic() > deadline or signals.interrupted():
-                return f"{lock}: another git still part the index"
-            self._complain(f"waiting for the git that part {lock}", once="index")
+                return f"{lock}: another git still holds the index"
+            self._complain(f"waiting for the git that holds {lock}", once="index")
             signals.wait(_POLL_S)
         return ""
 
