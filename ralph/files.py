@@ -129,6 +129,11 @@ def read_or_empty(path: Path | str, last_bytes: int = 0) -> bytes:
     return b""
 
 
+def read_text(path: Path | str) -> str:
+    """The content of a file as text that can hold any bytes; empty if it cannot be read."""
+    return os.fsdecode(read_or_empty(path))
+
+
 def is_file(path: Path | str) -> bool:
     """Whether the path is a file; False if it is too long or strange to be a path, or not accessible."""
     return os.path.isfile(path)  # noqa: PTH113 - Path raises what this takes for a No

@@ -24,7 +24,7 @@ def export_tasks(word: str | None, *, form: str | None, output: str | None, prog
     if imported and not listed:
         today = tuple(imported.tasks)
     else:
-        run.check_plan_matches(plan.path, plan.progress_path, progress.parse(listed))
+        run.check_same_plan(plan.path, plan.progress_path, progress.parse(listed))
         today = tasks.read_tasks(edits.with_ids(listed))
     if not today:
         raise RalphError(f"{plan.progress_path}: has no task")

@@ -48,7 +48,7 @@ def serve_tools(word: str | None, *, progress_file: str | None, propose: bool) -
     server.run("stdio")
 
 
-def _as_mcp_tool(path: Path, tool: Callable[..., Answer]) -> Callable[..., Any]:
+def _as_mcp_tool(journal_path: Path, tool: Callable[..., Answer]) -> Callable[..., Any]:
     """Wraps a tool: adds a journal line for each call, turns errors into words, and allows one call at a time."""
 
     @wraps(tool)
@@ -61,7 +61,7 @@ def _as_mcp_tool(path: Path, tool: Callable[..., Answer]) -> Callable[..., Any]:
             raise ToolError(error.message) from error
         finally:
             with contextlib.suppress(OSError):  # a full disk is reported where it matters
-                journal.append_line(path, line)
+                journal.append_line(journal_path, line)
 
     return call
 

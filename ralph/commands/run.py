@@ -106,7 +106,7 @@ def why_nothing_to_do(start: PreparedStart, text: bytes) -> RalphError | None:
     return RalphError(what, stop.reason.code, fix=fix, for_people=True)
 
 
-def check_plan_matches(plan: Path, progress_path: Path, now: progress.Progress) -> None:
+def check_same_plan(plan: Path, progress_path: Path, now: progress.Progress) -> None:
     """Raises RalphError if the progress file is another plan's: two plans of one name would share their progress."""
     other = Path(now.plan or plan)
     if other.exists() and not other.samefile(plan):
@@ -122,7 +122,7 @@ def read_own_progress(start: PreparedStart, file: ProgressFile) -> progress.Prog
     now = file.read() if file.exists() else None
     path, beside = start.progress_path, start.plan.with_name(f"{start.name}_PROGRESS.md")
     if now:
-        check_plan_matches(start.plan, path, now)
+        check_same_plan(start.plan, path, now)
     elif not start.settings.progress_file and beside.exists():
         fix = f"start ralph with -C {shlex.quote(str(beside.parent))}"
         raise RalphError(f"{path} is not in {Path.cwd()}, but there is one beside the plan", fix=fix)

@@ -14,7 +14,7 @@ from pathlib import Path
 from ralph import files
 from ralph.agent.command import agent_environment
 from ralph.errors import RalphError
-from ralph.git.changes import Changes
+from ralph.git.changes import ChangeFinder
 from ralph.git.settings import GitConfigWatch
 from ralph.loop import iteration, loop, modes
 from ralph.notify.channels import Outbox
@@ -24,7 +24,8 @@ from ralph.process import programs, signals
 from ralph.process.lock import Lock
 from ralph.process.pace import Pace
 from ralph.process.supervisor import Supervisor
-from ralph.run import command_runner, notices
+from ralph.run import notices
+from ralph.run.console import Console
 from ralph.run.context import LiveState, Run, checks_at_once
 from ralph.run.judge import Controller
 from ralph.run.prepared import PreparedStart
@@ -39,7 +40,7 @@ from ralph.words import plural
 
 def make_controller(run: Run) -> Controller:
     """Returns the controller for the mode of the run. Raises RalphError if it cannot work here."""
-    start, settings = run.start, run.settings
+    start, settings = run.mode_start, run.settings
     if not (settings.strict or settings.only):
         return iteration.PlainController(run, None)
     from ralph.strict import controller, guard  # noqa: PLC0415 - 20 ms that only --strict and --only pay
@@ -99,7 +100,7 @@ def _open_run(
     pace = asked.pace or Pace()
     run_id = time.strftime("%Y%m%d-%H%M%S-") + os.urandom(3).hex()
     is_attempt = "RALPH_ATTEMPT" in os.environ
-    console = command_runner.Console(screen.Screen(quiet=asked.quiet, spinner=not asked.no_spinner), pace)
+    console = Console(screen.Screen(quiet=asked.quiet, spinner=not asked.no_spinner), pace)
     file.say = console.complain
     monitor = "" if start.rehearsal else settings.heartbeat_url or ""
     values = {} if is_attempt else {**sources.channel_values(), "RALPH_HEARTBEAT_URL": monitor}
@@ -119,7 +120,7 @@ def _open_run(
     jobs = settings.jobs + checks_at_once(settings) if settings.jobs > 1 and settings.strict else 0
     return Run(
         id=run_id,
-        live=LiveState(start=start, file_mode=start.progress_before.mode),
+        live=LiveState(mode_start=start, file_mode=start.progress_before.mode),
         modes={(start.mode, start.is_role): start},
         make_controller=make_controller,
         file=file,
@@ -130,7 +131,7 @@ def _open_run(
         console=console,
         view=view.View(console.screen.say_for_agent, whole=asked.verbose),
         outbox=Outbox(values, lambda line: console.complain(line, once=line)),
-        changes=Changes(top, start.files_ralph_writes),
+        changes=ChangeFinder(top, start.files_ralph_writes),
         git_settings=git_settings,
         history=None if start.rehearsal or is_attempt or not settings.history else settings.history.resolve(),
         env=agent_environment(run=run_id, tmux=temporary),
@@ -143,7 +144,7 @@ def _open_run(
 
 def _prepare_session(run: Run, held_lock: Lock) -> None:
     """Prepares the first iteration: recovery, progress file, mode. Raises RalphError before money is spent."""
-    start, file, state = run.start, run.file, run.state
+    start, file, state = run.mode_start, run.file, run.state
     if held_lock.noted_holder().run or state.unjudged_iteration():
         from ralph.strict import recovery  # noqa: PLC0415 - 20 ms, after a death alone
 

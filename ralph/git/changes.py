@@ -117,7 +117,7 @@ def touched_at(path: Path) -> float:
     return 0.0
 
 
-class Changes:
+class ChangeFinder:
     """Finds out what changed in the working tree around `top`, without ralph's `own` files."""
 
     def __init__(self, top: Path, own: Sequence[Path]):

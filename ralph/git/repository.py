@@ -128,18 +128,18 @@ class Repository(Git):
         files.write_in_place(self.index_copy, files.read_or_empty(self.index))
         with suppress(FileNotFoundError):
             shutil.copystat(self.index, self.index_copy)
-        return *self.read_head(), self.unfinished_operations()
+        return *self.read_head(), self.operation_files()
 
     def read_head(self) -> tuple[str, str]:
         """Returns the branch and the commit of HEAD, mostly without running git."""
-        branch = read_text(self.git_dir / "HEAD").strip().removeprefix("ref: ")
+        branch = files.read_text(self.git_dir / "HEAD").strip().removeprefix("ref: ")
         if not (self.common / branch).is_file():  # on no branch, a packed or unborn one, another format, or nonsense
             branch = self.output_or_empty("symbolic-ref", "--quiet", "HEAD")
         return branch, self.read_branch(branch or "HEAD")
 
     def read_branch(self, branch: str) -> str:
         """Returns the commit of a branch, mostly without running git; empty if the branch is gone."""
-        found = read_text(self.common / branch).strip()
+        found = files.read_text(self.common / branch).strip()
         is_commit = found.isalnum() and branch != "HEAD"  # that of another worktree may be there
         return found if is_commit else self.output_or_empty("rev-parse", "--verify", "--quiet", branch)
 
@@ -189,7 +189,7 @@ class Repository(Git):
         self.run("update-ref", "--no-deref", ref, commit)
         return ref
 
-    def unfinished_operations(self) -> list[str]:
+    def operation_files(self) -> list[str]:
         """Returns the files in git's folder that show an unfinished operation, such as a merge."""
         return [name for name in _BEGUN if os.path.lexists(self.git_dir / name)]
 
@@ -251,7 +251,7 @@ class Repository(Git):
 
     def check_can_commit(self) -> None:
         """Raises RalphError, before money is spent, if git could not commit here."""
-        if begun := self.unfinished_operations():
+        if begun := self.operation_files():
             what = f"{self.git_dir / begun[0]}: something is not finished, and commits would become part of it"
             raise RalphError(what, fix="git status says what it is")
         signs = self.output_or_empty("config", "--type=bool", "commit.gpgSign") == "true"
@@ -272,8 +272,3 @@ def jj_commit(names: Iterable[str], message: str) -> str:
     argv = ["jj", "--no-pager", "--color=never", "commit", "--message", message, *filesets]
     done = call_program(argv, timeout_s=_TIMEOUT_S)
     return error_text(done) if done.code else ""
-
-
-def read_text(path: str | Path) -> str:
-    """The content of a file as text that can hold any bytes; empty if it cannot be read."""
-    return os.fsdecode(files.read_or_empty(path))

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
+from ralph.files import read_text
 from ralph.git.changes import git_folder, names_in, run_git
-from ralph.git.repository import read_text
 from ralph.process.lock import working_tree
 from ralph.store.state import GitConfigFiles, State
 from ralph.words import join_names

@@ -54,7 +54,7 @@ class PlainController(Controller):
 
 def run_agent_once(run: Run) -> Iteration:
     """Runs the agent once, ends everything that it started, and returns what it did and changed."""
-    agent = (run.free_agents() or run.start.agents)[0]
+    agent = (run.free_agents() or run.mode_start.agents)[0]
     prompt = _begin_iteration(run, agent)
     before, file, current = run.file.last, run.file, run.current
     messages = LostMessages(file.path, current.text_before)
@@ -96,7 +96,7 @@ def _begin_iteration(run: Run, agent: Agent) -> str:
 
     Raises RalphError, before money is spent, if it cannot succeed.
     """
-    start, state, settings = run.start, run.state, run.settings
+    start, state, settings = run.mode_start, run.state, run.settings
     if not start.plan.is_file():
         raise RalphError(f"{start.plan}: the plan is gone", 1)
     state.make_room()
@@ -163,7 +163,7 @@ def _run_agent(run: Run, agent: Agent, prompt: str, messages: LostMessages) -> T
 
     budget = remaining_usd(run.file.last, run.tally, settings, settings.max_iteration_cost)
     given = transcript.with_suffix(".prompt.md")
-    argv = agent.command_line(settings, prompt, file=str(given), budget_usd=budget, mcp=run.start.tools_server)
+    argv = agent.command_line(settings, prompt, file=str(given), budget_usd=budget, mcp=run.mode_start.tools_server)
     job = Command(argv, run.env, output=transcript, prompt=Path(os.devnull) if agent.prompt else given)
     began = time.monotonic()
     ended = run.run_supervised("the agent", job, stream.read_output, should_end)
@@ -190,7 +190,7 @@ def record_and_report(run: Run, iteration: Iteration) -> None:
         kept = run.state.keep_copy(file.path.name, run.current.text_before)
         what = f"gone from the list without being ticked: {quote_tasks(iteration.missing)}"
         run.console.complain(f"{what}; the file before that is {kept}")
-    if (iteration.failed or turn.outcome is Outcome.HOPELESS) and not run.start.rehearsal:
+    if (iteration.failed or turn.outcome is Outcome.HOPELESS) and not run.mode_start.rehearsal:
         run.console.complain(f"the record of this iteration is {run.current.transcript}")
     if not iteration.is_repeated:
         run.screen.say(summary)
@@ -269,7 +269,7 @@ def pause_between(run: Run) -> None:
     """Pauses between two iterations, unless there is something else to do."""
     if run.tally.iterations and run.settings.delay:
         run.console.set_activity("pausing")
-        wait_watching_file(run, run.settings.delay, is_delay=True)
+        wait_or_stop_early(run, run.settings.delay, is_counted=False)
 
 
 def _wait_for_limit_or_trouble(run: Run, turn: Turn) -> Stop | None:
@@ -281,7 +281,7 @@ def _wait_for_limit_or_trouble(run: Run, turn: Turn) -> Stop | None:
     if current.began < tally.last_wait_ended_at or _is_check_or_stop_due(run):  # ralph has waited for its limit since
         return None
     until = now + pause_after_failure_s(turn, repeats=tally.repeats - 1, now=now)
-    free, names = [], [one.name for one in run.start.agents]
+    free, names = [], [one.name for one in run.mode_start.agents]
     if turn.outcome is Outcome.LIMIT:
         run.limited_until.update(dict.fromkeys([current.agent] if current.agent else names, until))
         until = min(run.limited_until.get(name, until) for name in names)
@@ -301,11 +301,11 @@ def _wait_for_limit_or_trouble(run: Run, turn: Turn) -> Stop | None:
         run.write_journal("wait", success=True, message=turn.why, until=round(until, 3), planned_s=round(seconds, 3))
         run.console.set_activity(f"until {moment}: {turn.outcome.value}")
         if not run.controller.pause_new_work_until(until):
-            wait_watching_file(run, seconds)
+            wait_or_stop_early(run, seconds)
     return None
 
 
-def wait_watching_file(run: Run, seconds: float, *, is_delay: bool = False) -> None:
+def wait_or_stop_early(run: Run, seconds: float, *, is_counted: bool = True) -> None:
     """Waits that long, by a clock that nobody sets. A mere pause does not count as waiting.
 
     Ends sooner if there is something else to do: the user wrote stop or done into the file, or a limit is reached.
@@ -319,7 +319,7 @@ def wait_watching_file(run: Run, seconds: float, *, is_delay: bool = False) -> N
             run.outbox.send(Notice("alive"))
         pace.sleep(min(_REREAD_S, until - now))
         now = pace.uptime_s()
-    if not is_delay:
+    if is_counted:
         tally.unrecorded_wait_s += now - began
         tally.waited_s += now - began
         tally.last_wait_ended_at = now

@@ -5,7 +5,7 @@ so a restart needs no code: the same command continues where the file says.
 """
 
 from ralph.loop.iteration import notify_and_pause, pause_between, record_and_report
-from ralph.loop.modes import advance_mode, begin_validation_if_due, claim_done_if_all_ticked, switch_to_file_mode
+from ralph.loop.modes import advance_mode, begin_periodic_validation, claim_done_if_all_ticked, switch_to_file_mode
 from ralph.plan import progress
 from ralph.run.context import Run
 from ralph.run.evidence import accept_done_or_count_refusal, run_first_verify_if_due
@@ -36,7 +36,7 @@ def prepare_next_iteration(run: Run) -> Stop | None:
     if stop := run.stop_if_git_tampered():
         return stop
     run.read_progress()
-    is_due = begin_validation_if_due(run)
+    is_due = begin_periodic_validation(run)
     if run.file.last.mode != run.live.file_mode:
         switch_to_file_mode(run)
     run.controller.tidy_ids_and_marks()

@@ -17,16 +17,16 @@ from ralph.words import join_names, plural
 
 def check_can_begin(run: Run) -> None:
     """Raises RalphError if no iteration can begin, before anything of an earlier run is used up."""
-    for start in (run.start, *run.start.in_modes_with_own_agent()):
+    for start in (run.mode_start, *run.mode_start.in_modes_with_own_agent()):
         check_installed(start.agents, start.settings)
         run.print_setting_remarks(start.settings)
-    run.start.load_prompt()
+    run.mode_start.load_prompt()
     run.state.make_room()
 
 
 def replace_controller(run: Run) -> None:
     """Sets up a mode: makes the controller that it needs, in place of the one before."""
-    if run.start.asked.mode == "all":
+    if run.mode_start.asked.mode == "all":
         run.live.file_mode = run.file.edit(progress.with_mode, run.mode).mode
     stop_controller(run)
     run.live.controller = run.make_controller(run)
@@ -41,7 +41,7 @@ def stop_controller(run: Run) -> None:
 
 def switch_to_file_mode(run: Run) -> None:
     """Switches to the mode that the `Mode:` line of the progress file names now."""
-    before, now = "build" if run.start.is_role else run.mode, run.file.last
+    before, now = "build" if run.mode_start.is_role else run.mode, run.file.last
     if now.done or run.controller.is_busy:
         return
     run.live.file_mode = now.mode
@@ -55,7 +55,7 @@ def switch_to_file_mode(run: Run) -> None:
     replace_controller(run)
 
 
-def begin_validation_if_due(run: Run) -> bool:
+def begin_periodic_validation(run: Run) -> bool:
     """Whether enough was ticked for validate to run, at most max-rounds times; if no agent works, writes its name."""
     now, live, every = run.file.last, run.live, run.settings.validate_every
     starts = [line.start for line, *_ in now.headings]
@@ -64,7 +64,7 @@ def begin_validation_if_due(run: Run) -> bool:
     looks, ticked, had = live.validations = live.validations or (0, now.ticked, headings)
     is_enough = every is not None and (now.ticked >= ticked + every or (now.ticked > ticked and headings > had))
     is_due = is_enough and bool(now.open) and not now.mode and not now.done and looks < run.settings.max_rounds
-    if is_due and (run.mode == "build" or run.start.is_role) and not run.controller.is_busy:
+    if is_due and (run.mode == "build" or run.mode_start.is_role) and not run.controller.is_busy:
         live.validations = looks + 1, now.ticked, headings
         run.file.edit(progress.with_mode, "validate")
     return is_due
@@ -73,11 +73,11 @@ def begin_validation_if_due(run: Run) -> bool:
 def advance_mode(run: Run, stop: Stop) -> bool:
     """Under `all`, writes the next mode into the file once this one is done; returns whether it did."""
     mode = run.settings.next_mode
-    if stop.reason is not Reason.DONE or run.start.asked.mode != "all" or not mode:
+    if stop.reason is not Reason.DONE or run.mode_start.asked.mode != "all" or not mode:
         return False
     run.file.edit(progress.with_status, "IN_PROGRESS")
     _advance_mode_if_named(run, f"{run.file.last.round + 1}/{run.settings.max_rounds}")
-    run.start.in_mode(mode).load_prompt()  # ends the run here if the template is missing or wrong
+    run.mode_start.in_mode(mode).load_prompt()  # ends the run here if the template is missing or wrong
     return True
 
 
@@ -85,7 +85,7 @@ def claim_done_if_all_ticked(run: Run) -> None:
     """Under `all`, claims that the plan is done if no task is open: verify decides, so no agent is paid to say so."""
     now, settings = run.file.last, run.settings
     is_over = now.tasks and not (now.open or now.done)
-    if is_over and run.start.asked.mode == "all" and not settings.once and settings.verify:
+    if is_over and run.mode_start.asked.mode == "all" and not settings.once and settings.verify:
         run.file.edit(progress.with_status, "RALPH_DONE")
 
 
@@ -94,7 +94,7 @@ def undo_ticks_and_end_mode(run: Run, iteration: Iteration) -> Iteration:
     after, missing, outcome, settings = iteration.after, iteration.missing, iteration.turn.outcome, run.settings
     ended_well = outcome is Outcome.OK
     judges = "done" in settings.then
-    goes_on = run.start.asked.mode == "all" or len(run.modes) > 1  # it has switched to this one
+    goes_on = run.mode_start.asked.mode == "all" or len(run.modes) > 1  # it has switched to this one
     says_done = after.done and not iteration.before.done
     if says_done or (ended_well and after.blocked is None):
         if after.done and not judges:
@@ -132,7 +132,7 @@ def _choose_what_follows(run: Run, iteration: Iteration, *, judges: bool, goes_o
         return Stop(Reason.BLOCKED, blocked)
     if run.settings.strict:
         try:
-            run.start.read_valid_tasks(run.file.text)
+            run.mode_start.read_valid_tasks(run.file.text)
         except RalphError as error:
             return Stop(Reason.ONCE_FAILED, error.message)
     if judges:
@@ -169,7 +169,7 @@ def _advance_mode_if_named(run: Run, rounds: str | None = None) -> bool:
 
 def _reject_green_checks(run: Run) -> bool:
     """Reports which checks of open tasks pass before anything is built; True if that is new, to repeat planning."""
-    if not (run.settings.strict and run.settings.evidence) or run.start.rehearsal:
+    if not (run.settings.strict and run.settings.evidence) or run.mode_start.rehearsal:
         return False
     found = evidence.run_readonly_checks(run, acceptance.checks_of_tasks(run.file.last.open)) or {}
     held_checks = [text for text, ended in found.items() if not ended.failed]

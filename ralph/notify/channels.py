@@ -132,7 +132,7 @@ def deliver_notice(channel: Channel, notice: Notice, values: Values, *, timeout_
         failure = _deliver(channel, settings | notice.template_values, timeout_s)
     except Exception as error:  # noqa: BLE001 - whatever a channel file causes must not end a run
         failure = f"{channel.path}: {type(error).__name__}: {error}"
-    failure = hide_addresses(without_control_codes(failure))
+    failure = cut_urls_to_hosts(without_control_codes(failure))
     secrets = (piece for name in channel.secret for piece in _SEPARATOR.split(settings.get(name, "")))
     for secret in sorted(secrets, key=len, reverse=True):  # one may be a part of another
         failure = failure.replace(secret, "***") if len(secret) > 8 else failure
@@ -160,7 +160,7 @@ def _deliver(channel: Channel, variables: Values, timeout_s: float) -> str:
             break
         time.sleep(pause_s)
     answer = f"HTTP {status}: {text}".removesuffix(": ") if status else text
-    return f"{hide_addresses(request['url'])}: {answer}"
+    return f"{cut_urls_to_hosts(request['url'])}: {answer}"
 
 
 def send_for_status(  # noqa: PLR0913 - what a request is made of
@@ -202,7 +202,7 @@ def send_for_status(  # noqa: PLR0913 - what a request is made of
         return 0, getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
 
 
-def hide_addresses(text: str) -> str:
+def cut_urls_to_hosts(text: str) -> str:
     """The text with each address cut down to its host."""
     return _ADDRESS.sub(r"\1", text)
 

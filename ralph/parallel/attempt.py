@@ -21,7 +21,7 @@ from typing import Any
 from ralph import files
 from ralph.agent.turn import Outcome, Turn
 from ralph.errors import RalphError
-from ralph.git.repository import Git, read_text
+from ralph.git.repository import Git
 from ralph.plan.progress import encode_text
 from ralph.process import signals
 from ralph.process.programs import MARK, call_program, start_in_fork, wait_in_front
@@ -44,13 +44,13 @@ _TRANSCRIPT_BYTES = 10_000_000
 class TaskJob:
     """What an attempt is asked to do. Texts hold arbitrary bytes, as surrogates; bundles are in base64."""
 
-    name: str
+    folder: str
     """The path of the folder that it works in, below those of all clones; some letters are added to it."""
     commit: str
     """The commit that it begins from."""
     source: str
     """The path of the repository, if it is on this machine."""
-    bundle: str
+    source_bundle: str
     """The repository as a bundle; empty if it is on this machine."""
     here: str
     """The folder in which ralph is started, relative to the top of the working tree."""
@@ -123,7 +123,7 @@ def run_attempt(ralph: Callable[[], None]) -> int:
     with os.fdopen(os.dup(1), "wb") as printed:
         os.dup2(2, 1)
         job = TaskJob(**json.load(sys.stdin))
-        place = files.state_home() / "clones" / job.name
+        place = files.state_home() / "clones" / job.folder
         place.parent.mkdir(parents=True, mode=0o700, exist_ok=True)
         folder = Path(
             tempfile.mkdtemp(prefix=f"{place.name}-", dir=place.parent)
@@ -193,8 +193,8 @@ def _run_in_clone(
         passed=passed,
         commit=commit,
         bundle=pack_bundle(clone, commit, f"^{job.commit}") if commit else "",
-        progress=read_text(progress),
-        prompt=read_text(transcript.with_suffix(".prompt.md")),
+        progress=files.read_text(progress),
+        prompt=files.read_text(transcript.with_suffix(".prompt.md")),
         transcript=str(transcript),
     )
 
@@ -210,8 +210,8 @@ def _make_clone(job: TaskJob, folder: Path) -> Git:
         path.write_bytes(encode_text(text))
         path.chmod(mode)
     bundle = folder / "source.bundle"
-    bundle.write_bytes(base64.b64decode(job.bundle))
-    source = str(bundle) if job.bundle else job.source
+    bundle.write_bytes(base64.b64decode(job.source_bundle))
+    source = str(bundle) if job.source_bundle else job.source
     pinned = ("-c", "protocol.file.allow=always", "-c", "clone.rejectShallow=false")
     plain = ("--quiet", "--no-checkout", "--no-tags", "--origin=origin", f"--template={brought}/.git")
     settings = [f"--config={setting}" for setting in job.config]

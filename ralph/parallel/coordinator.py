@@ -13,7 +13,7 @@ from pathlib import Path
 from ralph.agent.turn import Commits, Outcome
 from ralph.errors import RalphError
 from ralph.git.repository import Repository
-from ralph.loop.iteration import wait_watching_file
+from ralph.loop.iteration import wait_or_stop_early
 from ralph.parallel.executors import DaskExecutor, LocalExecutor
 from ralph.parallel.jobs import JobMaker
 from ralph.parallel.merge_queue import MergeQueue
@@ -98,7 +98,7 @@ class ParallelController(Controller):
         """Begins as many tasks as may be tried at once. Returns a Stop if none is in progress and none can begin."""
         run = self._run
         if not (self.is_busy or self._stop) and (rest_s := self._no_agent_before - run.pace.now()) > 0:
-            wait_watching_file(run, rest_s)
+            wait_or_stop_early(run, rest_s)
             self._no_agent_before = 0.0  # the wait is over, or the user wrote what ends it, and the run
             if stop := run.stop_reason():
                 return stop
@@ -117,7 +117,7 @@ class ParallelController(Controller):
         """
         run, settings, running = self._run, self._settings, self.running
         try:
-            run.start.read_valid_tasks(self._file.text)
+            run.mode_start.read_valid_tasks(self._file.text)
         except RalphError:  # the user may be in the middle of an edit
             if self.is_busy:
                 return
@@ -176,7 +176,7 @@ class ParallelController(Controller):
             elif self._merge_obstacle:
                 ready = None
             else:
-                for entry in queue.update_checks():
+                for entry in queue.take_due_checks():
                     self._executor.begin(entry, self._jobs.make_check(entry))
                 taken_back = (entry for entry in queue.entries if entry.is_taken_back(self._file.text))
                 ready = next(taken_back, queue.judged_head())
@@ -254,16 +254,16 @@ class ParallelController(Controller):
             queue.set_aside(attempt)
             return replace(iteration, failed=f"{task.id} was taken back while it was tried", may_retry=True, moved=True)
         if not result.passed:
-            return self._fail(iteration)
+            return self._fail_task(iteration)
         if not result.commit:
-            return self._tick(iteration, Commits())
+            return self._tick_task(iteration, Commits())
         if not iteration.is_merge:
             queue.add(attempt)
         if not self._merge_obstacle and queue.judged_head() is attempt:
             return self._merge_and_tick(iteration)
         return replace(iteration, moved=True, is_queued=True)
 
-    def _fail(self, iteration: Iteration) -> Iteration:
+    def _fail_task(self, iteration: Iteration) -> Iteration:
         """Writes down why the attempt failed, or why it is blocked."""
         attempt, task, most = self.last, self.last.task, self._settings.max_tries
         why, blocked = iteration.turn.why or attempt.conflict or "it came to nothing", attempt.why_blocked
@@ -288,9 +288,9 @@ class ParallelController(Controller):
                 self._merge_obstacle = failed
                 self._run.console.complain(f"{attempt.task.id} is finished and waits to be merged: {failed} in the way")
             return replace(iteration, moved=True, is_queued=True)
-        return self._tick(iteration, queue.repository.commit_stats(attempt.commit)[0])
+        return self._tick_task(iteration, queue.repository.commit_stats(attempt.commit)[0])
 
-    def _tick(self, iteration: Iteration, commits: Commits) -> Iteration:
+    def _tick_task(self, iteration: Iteration, commits: Commits) -> Iteration:
         """Ticks the task; its commit, if there is one, is on the branch by now."""
         run = self._run
         self._file.edit(edits.with_task_done, self.last.task.id)

@@ -1,4 +1,4 @@
-"""What ralph itself prints and does during a run; and how it runs a command of the project, with all that it starts."""
+"""How ralph runs a command of the project, with all that it starts."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -8,41 +8,14 @@ from typing import NamedTuple
 from ralph.errors import RalphError
 from ralph.files import read_or_empty
 from ralph.process import signals
-from ralph.process.pace import Pace
 from ralph.process.supervisor import Command, Ended, OnOutput, ShouldEnd
 from ralph.run.acceptance import CheckResult
-from ralph.screen.screen import Screen
+from ralph.run.console import Console
 from ralph.settings.table import Settings
 from ralph.words import format_duration
 
 _TAIL_BYTES = 20_000
 _OUTPUT_BYTES = 1 << 30
-
-
-class Console:
-    """Prints ralph's own lines, and knows ralph's current activity."""
-
-    def __init__(self, screen: Screen, pace: Pace):
-        self.screen, self._pace = screen, pace
-        self._complaints = set[str]()
-        self.activity: tuple[str, float] | None = None
-        """What ralph is doing, and since when; None while the agent works."""
-        self.set_activity("starting")
-
-    def complain(self, line: str, *, once: str = "") -> None:
-        """Prints a warning; of several with the same `once`, only the first."""
-        if once not in self._complaints:
-            self._complaints |= {once} - {""}
-            self.screen.complain(f"ralph: {line}")
-
-    def set_activity(self, doing: str) -> None:
-        """Sets the activity that the status line shows."""
-        self.activity = doing, self._pace.uptime_s()
-
-    def announce_stopping(self, what: str) -> None:
-        """Prints that ralph is stopping something, which may take some seconds."""
-        self.set_activity(f"ending {what}")
-        self.screen.say(f"ralph: stopping {what} and what it started; ask again to kill it immediately")
 
 
 class CommandRunner(NamedTuple):

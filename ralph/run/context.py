@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ralph.agent.command import Agent
 from ralph.errors import RalphError
-from ralph.git.changes import Changes, remove_orphaned_locks
+from ralph.git.changes import ChangeFinder, remove_orphaned_locks
 from ralph.git.settings import GitConfigWatch
 from ralph.notify.channels import Outbox
 from ralph.plan.progress import LARGE_BYTES, Progress
@@ -18,7 +18,8 @@ from ralph.plan.prompt import Value
 from ralph.process import signals
 from ralph.process.pace import Pace
 from ralph.process.supervisor import Command, Ended, OnOutput, ShouldEnd, Supervisor
-from ralph.run.command_runner import CommandRunner, Console
+from ralph.run.command_runner import CommandRunner
+from ralph.run.console import Console
 from ralph.run.judge import Controller
 from ralph.run.prepared import PreparedStart
 from ralph.run.stop_rules import Reason, Stop, Tally, stop_reason
@@ -53,7 +54,7 @@ class CurrentIteration(NamedTuple):
 class LiveState:
     """What changes during a run."""
 
-    start: PreparedStart
+    mode_start: PreparedStart
     """The mode in force, with its settings and prompt; replaced as a whole."""
     controller: Controller = field(default_factory=Controller)
     """What picks, checks, ticks and commits tasks in that mode."""
@@ -92,7 +93,7 @@ class Run:
     outbox: Outbox
     limited_until: dict[str, float] = field(default_factory=dict)
     """When the usage limit of an agent ends, by its name, in seconds since 1970."""
-    changes: Changes
+    changes: ChangeFinder
     git_settings: GitConfigWatch
     history: Path | None
     """The user's own record of attempts, to which ralph appends; runs may share it."""
@@ -107,19 +108,19 @@ class Run:
     """Under `--jobs`, one for each attempt or check that may run at the same time."""
 
     @property
-    def start(self) -> PreparedStart:
+    def mode_start(self) -> PreparedStart:
         """The mode in force, with what the user asked for."""
-        return self.live.start
+        return self.live.mode_start
 
     @property
     def mode(self) -> str:
         """The name of the mode, or of the role, that is in force."""
-        return self.start.mode
+        return self.mode_start.mode
 
     @property
     def settings(self) -> Settings:
         """The settings of that mode."""
-        return self.start.settings
+        return self.mode_start.settings
 
     @property
     def controller(self) -> Controller:
@@ -150,9 +151,9 @@ class Run:
 
     def use_mode(self, mode: str, *, as_role: bool = False) -> None:
         """Switches to that mode's settings and template. Raises RalphError if they are missing or wrong."""
-        start = self.modes.get((mode, as_role)) or self.start.in_mode(mode, as_role=as_role)
+        start = self.modes.get((mode, as_role)) or self.mode_start.in_mode(mode, as_role=as_role)
         start.load_prompt()
-        self.live.start = self.modes[mode, as_role] = start
+        self.live.mode_start = self.modes[mode, as_role] = start
         self.print_setting_remarks(start.settings)
 
     def print_setting_remarks(self, settings: Settings) -> None:
@@ -162,7 +163,7 @@ class Run:
 
     def free_agents(self) -> list[Agent]:
         """Returns the agents of the mode that are not at their usage limit; the first of them works next."""
-        return [one for one in self.start.agents if self.limited_until.get(one.name, 0.0) <= self.pace.now()]
+        return [one for one in self.mode_start.agents if self.limited_until.get(one.name, 0.0) <= self.pace.now()]
 
     def update_iteration(self, **values: Any) -> None:
         """Replaces these values of the current iteration."""
@@ -215,11 +216,11 @@ class Run:
 
     def write_statuses_to_plan(self) -> None:
         """Updates the statuses in a list of requirements, if the user asked for that."""
-        if self.start.asked.in_place:
+        if self.mode_start.asked.in_place:
             from ralph.plan import taskjson  # noqa: PLC0415 - 10 ms that only plans in JSON pay
 
             try:
-                taskjson.update_statuses(self.start.plan, self.file.text)
+                taskjson.update_statuses(self.mode_start.plan, self.file.text)
             except (RalphError, OSError) as error:  # someone is editing it; the next iteration's end is soon enough
                 self.console.complain(str(error))
 

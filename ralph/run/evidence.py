@@ -150,7 +150,7 @@ def refuse_done(run: Run, reasons: Sequence[str], missing: Sequence[Task] = (), 
 def run_first_verify_if_due(run: Run) -> bool:
     """Runs the verify command once before the first agent, which is not to blame for a red one; True if it ran now."""
     settings, now, tally = run.settings, run.file.last, run.tally
-    if tally.red_start is not None or settings.once or run.start.rehearsal or run.is_attempt:
+    if tally.red_start is not None or settings.once or run.mode_start.rehearsal or run.is_attempt:
         return False
     if now.verified and now.verified_commit == run.changes.identify_tree():
         tally.red_start = ""

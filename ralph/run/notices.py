@@ -52,7 +52,7 @@ def _mode_and_rounds(run: Run) -> str:
 def iteration_heading(run: Run) -> str:
     """The first line of an iteration."""
     current, most = run.current, run.settings.max_iterations
-    heading = f"{_mode_and_rounds(run)} {run.start.name}"
+    heading = f"{_mode_and_rounds(run)} {run.mode_start.name}"
     if run.settings.once:
         return heading
     at_most = f" of {most}" if most else ""
@@ -85,8 +85,10 @@ def iteration_summary(run: Run, iteration: Iteration) -> str:
 
 def send_notice(run: Run, event: str, what: str, *lines: str | None) -> None:
     """Sends a notice of that event, with these lines of its own, as far as they say something."""
-    title = f"Rehearsal: Ralph {what}" if run.start.rehearsal else f"Ralph {what}"  # so that nobody takes it for real
-    parts = [f"Plan: {run.start.name}", f"Mode: {_mode_and_rounds(run)}", *lines, f"Repo: {run.top.name}"]
+    title = (
+        f"Rehearsal: Ralph {what}" if run.mode_start.rehearsal else f"Ralph {what}"
+    )  # so that nobody takes it for real
+    parts = [f"Plan: {run.mode_start.name}", f"Mode: {_mode_and_rounds(run)}", *lines, f"Repo: {run.top.name}"]
     run.outbox.send(Notice(event, title, "\n".join(filter(None, parts))))
 
 
@@ -115,7 +117,7 @@ def last_line(run: Run, stop: Stop) -> str:
     """The last line of a run."""
     reason, move, settings = stop.reason, stop.next_step_hint(run.file.path.name), run.settings
     if reason is Reason.ONCE and settings.once and settings.next_mode:
-        next_step = f"next: ralph {shlex.quote(run.start.asked.plan)} {settings.next_mode}"
+        next_step = f"next: ralph {shlex.quote(run.mode_start.asked.plan)} {settings.next_mode}"
         return f"{run.mode} ready in {run.file.path} · {run_figures(run)} · {next_step}"
     why = f": {stop.why}" if stop.why and reason.code != 1 else ""  # an error is on stderr
     return f"{reason.label}{why} · {run_figures(run)}{move and f' · to continue, {move}'}"

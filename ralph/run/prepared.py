@@ -110,9 +110,9 @@ class PreparedStart:
 
     def is_verified_stale(self, now: Progress) -> bool:
         """Whether something has changed since ralph last checked all ticked tasks."""
-        from ralph.git.changes import Changes  # noqa: PLC0415 - only --strict on a finished plan pays
+        from ralph.git.changes import ChangeFinder  # noqa: PLC0415 - only --strict on a finished plan pays
 
-        changes = Changes(Path.cwd(), self.files_ralph_writes)
+        changes = ChangeFinder(Path.cwd(), self.files_ralph_writes)
         changes.begin()
         return self.settings.evidence and now.verified_commit != changes.identify_tree()
 

@@ -37,7 +37,7 @@ class StrictController(PlainController):
     def __init__(self, run: Run, guard: Guard):
         super().__init__(run, guard.around_turn)
         self._file, self._guard, self.why_commit_lacks = run.file, guard, guard.why_commit_lacks
-        self._roles = roles_of(run.start)
+        self._roles = roles_of(run.mode_start)
         self._token = acceptance.new_session_token()
 
     def tidy_ids_and_marks(self) -> None:
@@ -50,7 +50,7 @@ class StrictController(PlainController):
     def begin_next_task(self) -> Stop | None:
         """Chooses and marks the next task. Returns a Stop if none can begin."""
         run, alone = self._run, self._run.settings.task
-        listed = run.start.read_valid_tasks(self._file.text)
+        listed = run.mode_start.read_valid_tasks(self._file.text)
         if (task := tasks.select_next(listed, alone, run.tally.crashes)) is None:
             return acceptance.nothing_to_begin(listed, alone)
         self._task = task
@@ -59,14 +59,16 @@ class StrictController(PlainController):
             run.use_mode(role, as_role=True)
         self._role = role
         notes = self._run_checks_before(task) if self._demands_proof and not task.note_values("begun") else []
-        self._edit_list(lambda text: edits.with_evidence_replaced(edits.with_mark(text, "~", task.id), task.id, notes))
+        self._edit_and_vouch(
+            lambda text: edits.with_evidence_replaced(edits.with_mark(text, "~", task.id), task.id, notes)
+        )
         values = acceptance.prompt_values(self._task_now, self._token, run.state)
         run.update_iteration(values={**values, "TEST_CHANGES": diff_since_review(run, task.id)})
         return None
 
     @property
     def _demands_proof(self) -> bool:
-        return self._run.settings.evidence and not self._run.start.rehearsal  # no fake agent can meet a check
+        return self._run.settings.evidence and not self._run.mode_start.rehearsal  # no fake agent can meet a check
 
     @property
     def _task_now(self) -> Task:
@@ -78,7 +80,7 @@ class StrictController(PlainController):
         run, checks = self._run, acceptance.checks_of_tasks(task.done_with_it)
         runs_programs = any("command" in one.fields for one in checks)
         if runs_programs:  # an agent may have written them
-            self._edit_list(bytes)
+            self._edit_and_vouch(bytes)
             self._guard.remember_tree()
         found = evidence.run_readonly_checks(run, checks)
         if runs_programs:
@@ -105,7 +107,7 @@ class StrictController(PlainController):
         else:
             iteration = self._judge_attempt(iteration)
         if (mode := requested_mode(turn.final_words, self._token)) in run.settings.then:
-            self._edit_list(progress.with_mode, mode)
+            self._edit_and_vouch(progress.with_mode, mode)
         elif mode:
             why = f"{run.settings.template} does not name it in RALPH_THEN"
             run.console.complain(f"the request for the mode {mode} is ignored: {why}")
@@ -162,7 +164,7 @@ class StrictController(PlainController):
             role = roles.last_writer if found.rejected else roles.fix or roles.last_writer
         if role:
             self._mark_task(" ", "role", role)
-        self._edit_list(edits.with_failure, task.id, why, most, is_claimed=bool(found.unproved))
+        self._edit_and_vouch(edits.with_failure, task.id, why, most, is_claimed=bool(found.unproved))
         message = f"{task.id}, attempt {task.failed_tries + 1}: {why}"
         return replace(iteration, failed=message, may_retry=task.may_fail_again(most))
 
@@ -178,7 +180,9 @@ class StrictController(PlainController):
         if not claim.is_pass or self._role not in (roles.last_writer, roles.fix):
             return claim
         checks = acceptance.checks_of_tasks(task.done_with_it)
-        asked = [] if run.start.rehearsal else acceptance.join_browser_actions(checks)  # no fake agent can meet them
+        asked = (
+            [] if run.mode_start.rehearsal else acceptance.join_browser_actions(checks)
+        )  # no fake agent can meet them
         for check in [*asked, None] if run.settings.verify else asked:
             ended = evidence.run_check(run, check) if check else run_verify(run)
             if ended and check and (ended.failed or not check.fields):
@@ -218,17 +222,17 @@ class StrictController(PlainController):
     def _tick_and_commit(self, iteration: Iteration, note: str) -> str:
         """Ticks the task, then commits it, so that the commit has the tick. Returns why it could not, or nothing."""
         task, before = self._task, self._file.text
-        self._edit_list(
+        self._edit_and_vouch(
             edits.with_task_done, *(one.id for one in task.done_with_it), note="note" if note else "", why=note
         )
-        if self._run.start.asked.in_place:
+        if self._run.mode_start.asked.in_place:
             self._run.write_statuses_to_plan()
             self._guard.remember_tree()  # with that plan, which is the one to put back from now on
         message = commit_message(task.id, task.text, iteration.turn.final_words, self._role)
         failed = self._guard.try_to_commit_task(task.id, message)
         self._guard.undo_changes_by_checks()
         if failed:
-            self._edit_list(lambda text: edits.restore_own_sections(before, text).text)
+            self._edit_and_vouch(lambda text: edits.restore_own_sections(before, text).text)
         else:
             save_files_before_build(self._run, task.id)  # forgets them
         return failed
@@ -242,24 +246,24 @@ class StrictController(PlainController):
         """Unticks tasks that a later change broke. Returns why, by id; None if that could not be found out."""
         if not self._demands_proof:
             return {}
-        self._edit_list(edits.with_tidy_list)
+        self._edit_and_vouch(edits.with_tidy_list)
         self._guard.remember_tree()
         broken = evidence.find_broken_tasks(self._run)
         self._guard.undo_changes_by_checks()
-        self._edit_list(edits.with_tasks_reopened, broken or {})
+        self._edit_and_vouch(edits.with_tasks_reopened, broken or {})
         return broken
 
     def _leave_for_later(self, iteration: Iteration) -> Iteration:
         """Leaves the task for later; if --on-failure says restore, discards its changes, unless the run ends."""
         if iteration.ended is None and self._run.settings.on_failure == "restore":
             self._guard.discard_attempt()
-        self._edit_list(edits.with_tidy_list)
+        self._edit_and_vouch(edits.with_tidy_list)
         return iteration
 
     def _mark_task(self, mark: str, note_name: str, value: str) -> None:
-        self._edit_list(edits.with_mark, mark, self._task.id, note=note_name, why=value)
+        self._edit_and_vouch(edits.with_mark, mark, self._task.id, note=note_name, why=value)
 
-    def _edit_list(self, change: Callable[..., bytes], *more: object, **named: object) -> None:
+    def _edit_and_vouch(self, change: Callable[..., bytes], *more: object, **named: object) -> None:
         """Edits the list, and records that first: recovery takes unrecorded edits for the agent's."""
         self._run.state.save_progress_copy(change(self._file.text, *more, **named))
         self._file.edit(change, *more, **named)

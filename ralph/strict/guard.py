@@ -13,7 +13,7 @@ from pathlib import Path
 from ralph import files
 from ralph.agent.turn import Commits
 from ralph.errors import RalphError
-from ralph.git.repository import Repository, jj_commit, read_text
+from ralph.git.repository import Repository, jj_commit
 from ralph.git.settings import snapshot_git_folders
 from ralph.plan.tasks.edits import restore_own_sections
 from ralph.process import signals
@@ -62,7 +62,7 @@ class Guard:
     """The text of the progress file that ralph vouches for; empty while the task list is not ralph's own."""
 
     def __init__(self, run: Run, before: TreeBefore | None = None):
-        self._run, self._state, self._plan = run, run.state, run.start.plan
+        self._run, self._state, self._plan = run, run.state, run.mode_start.plan
         self._complain = run.console.complain
         # The state at the beginning of the running iteration, or of the one in which ralph died.
         self._before = before or TreeBefore()
@@ -77,7 +77,9 @@ class Guard:
         protected = {place for place in places if place.is_relative_to(root)}  # put back under --strict
         # What decides how ralph works and lies outside the tree, and the user's history: they are only compared.
         self._outside = [*(places - protected), *filter(None, [run.history])]
-        own = [os.path.relpath(path.resolve(), root) for path in (*run.start.files_ralph_writes, files.state_home())]
+        own = [
+            os.path.relpath(path.resolve(), root) for path in (*run.mode_start.files_ralph_writes, files.state_home())
+        ]
         self._shadow = Shadow(root, own, sorted(os.path.relpath(place, root) for place in protected))
 
     def check_can_commit(self) -> None:
@@ -116,7 +118,7 @@ class Guard:
         """Puts back what checks and hooks changed, since the agent may have written them."""
         put_progress_back(self._run, self.own_progress)
         if not self.why_no_git_may_run():
-            self._keep_and_put_head_back()
+            self._keep_commit_and_put_head_back()
             if self._before.only or self._shadow.is_protected_touched():  # a look at all files takes long
                 self._put_files_back()
 
@@ -153,7 +155,7 @@ class Guard:
         # another plan's progress file belongs to no task
         changed = {name for name in self._state.uncommitted_files(task) if not name.endswith("_PROGRESS.md")}
         own, failed = [*self._shadow.own], ""
-        if self._run.start.asked.in_place:
+        if self._run.mode_start.asked.in_place:
             own.append(os.path.relpath(self._plan, self._root))
         if self._run.settings.auto_commit:
             if self._has_jj and changed:
@@ -165,7 +167,7 @@ class Guard:
                 if left_out and not failed:
                     self._complain(f"{join_names(left_out)} changed, and no commit has that: git ignores it")
         if failed:
-            self._keep_and_put_head_back()
+            self._keep_commit_and_put_head_back()
             return failed
         if self._repository and self._before.head:
             self._before.head = self._repository.save_head_and_index()
@@ -231,7 +233,7 @@ class Guard:
         self._before = TreeBefore(
             record=run.current.transcript.name,
             task=run.current.task,
-            is_strict=run.start.is_strict_build,
+            is_strict=run.mode_start.is_strict_build,
             only=run.settings.only,
             repository_paths=repository.paths if repository else (),
             head=repository.save_head_and_index() if repository else None,
@@ -248,7 +250,9 @@ class Guard:
         found = snapshot_git_folders(*self._repository.paths[:3]) if self._repository else {}
         outside = self._outside if self._before.is_strict else []
         for path in [path for place in outside for path in (place, *place.glob("*")) if path.is_file()]:
-            found[str(path)] = _plan_settings_text(read_text(path), path) if path == self._plan else read_text(path)
+            found[str(path)] = (
+                _plan_settings_text(files.read_text(path), path) if path == self._plan else files.read_text(path)
+            )
         return found
 
     @_disk_errors_end_the_run
@@ -260,7 +264,7 @@ class Guard:
         """
         repository, before = self._repository, self._before
         if before.is_strict:
-            self._keep_and_put_head_back(end)
+            self._keep_commit_and_put_head_back(end)
         changed, undone = self._put_files_back()
         both = {name for name in end.changes if os.path.lexists(self._root / name)} if end else set()
         changed -= {*self._changed_by_user} - both
@@ -286,13 +290,13 @@ class Guard:
             since = [f"^{head[1]}"] if head[1] else []
             names = repository.list_names("log", "-z", "-m", "--format=", "--name-only", "--no-renames", "HEAD", *since)
             has_forbidden |= any(self._why_not(name.lstrip("\n")) for name in names if name.strip("\n"))
-        if has_forbidden and (ref := self._keep_and_put_head_back(end)):
+        if has_forbidden and (ref := self._keep_commit_and_put_head_back(end)):
             message = repository.output_or_empty("log", "-1", "--format=%B", ref)
             _, failed, _ = repository.commit_files(changed, (), message, self._failure_of_git_with_hooks)
             if failed:
                 self._complain(f"what may stay of the agent's commits stays uncommitted: {failed}")
 
-    def _keep_and_put_head_back(self, end: TreeAfterDeath | None = None) -> str:
+    def _keep_commit_and_put_head_back(self, end: TreeAfterDeath | None = None) -> str:
         """Puts HEAD and the index back. Returns a ref to what HEAD was; empty if it was not moved to a new commit.
 
         What the user moved or staged after an iteration in which ralph died stays.
@@ -301,7 +305,7 @@ class Guard:
         if not repository or not head or self.blocked:
             return kept
         now, (branch, commit, were_begun) = repository.read_head(), head
-        begun = [one for one in repository.unfinished_operations() if one not in were_begun]
+        begun = [one for one in repository.operation_files() if one not in were_begun]
         if end and [*end.head] != [*now]:
             if [*end.head] != [branch, commit]:
                 self._complain("HEAD was moved in the iteration in which ralph died, and by somebody since: it stays")
@@ -366,7 +370,7 @@ class Guard:
             if os.path.realpath(path) != str(self._plan) or not path.is_file():
                 return _GOVERNS
             was = os.fsdecode(self._shadow.run("cat-file", "blob", f":{name}"))
-            if _plan_settings_text(was, path) != _plan_settings_text(read_text(path), path):
+            if _plan_settings_text(was, path) != _plan_settings_text(files.read_text(path), path):
                 return _GOVERNS
         within = os.path.relpath(path, self._run.top) + "/" * name.endswith("/")
         is_below = not within.startswith("../")

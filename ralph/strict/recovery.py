@@ -29,7 +29,9 @@ def recover(run: Run, held_lock: Lock) -> None:
     RalphError if the user has to decide, or if what decides how ralph works was changed.
     """
     end_leftover_processes(run, held_lock)  # so that nothing changes files any more
-    held_lock.write_holder(run.id, run.start.plan.name, run.start.progress_path)  # this run may be killed, too
+    held_lock.write_holder(
+        run.id, run.mode_start.plan.name, run.mode_start.progress_path
+    )  # this run may be killed, too
     files.remove_leftovers(run.file.path)  # of interrupted edits
     death = run.state.unjudged_iteration()
     if not death:
@@ -83,7 +85,7 @@ def report_death(run: Run, death: UnjudgedIteration) -> None:
 
 def put_list_back(run: Run, death: UnjudgedIteration, end: TreeAfterDeath | None) -> None:
     """Under --strict puts the task list back; what the user changed after the supervisor's note stays."""
-    own = death.vouched_progress_text if run.start.is_strict_build else b""
+    own = death.vouched_progress_text if run.mode_start.is_strict_build else b""
     if any(task.mark == "~" for task in tasks.read_tasks(own)):
         left = os.fsencode(end.progress) if end else run.file.text
         if edits.restore_own_sections(own, left).text != left:  # else its content is the user's

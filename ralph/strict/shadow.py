@@ -23,7 +23,7 @@ from pathlib import Path
 from ralph import files
 from ralph.errors import RalphError
 from ralph.git.changes import TICK_S, nul_terminated, touched_at
-from ralph.git.repository import Git, Repository, read_text, shadow_folder
+from ralph.git.repository import Git, Repository, shadow_folder
 from ralph.store.state import State, TreeAfterDeath, TreeBefore, TreeSnapshot, UnjudgedIteration
 
 _SETTINGS = {
@@ -245,7 +245,7 @@ def record_tree_after_death(state: State, death: UnjudgedIteration) -> None:
             changes=changes,
             head=repository.read_head() if repository else (),
             staged=repository.staged_checksum() if repository else 0,
-            progress=read_text(death.progress_path),
+            progress=files.read_text(death.progress_path),
             snapshot=later.snapshot,
         )
         state.save_note(note)

@@ -23,7 +23,7 @@ from ralph import files
 from ralph.commands.rehearsal.standin import SAMPLE_BEGINS
 from ralph.commands.run import find_start
 from ralph.errors import RalphError
-from ralph.git.changes import Changes, run_git
+from ralph.git.changes import ChangeFinder, run_git
 from ralph.process import lock, signals
 from ralph.process.programs import run_in_front
 from ralph.run.prepared import PreparedStart
@@ -62,7 +62,7 @@ def rehearse(asked: Invocation) -> int:
         if is_sample:
             asked = asked._replace(plan="sample.md", verbose=True)
             _enter_sample(folder / "home" / "sample")
-        with _paused_until_key(folder) if is_sample and os.isatty(0) else nullcontext():
+        with _slowed_until_key(folder) if is_sample and os.isatty(0) else nullcontext():
             command, happened, wrong = _rehearse_plan(asked, folder, is_sample=is_sample)
     if signals.interrupted():
         raise KeyboardInterrupt
@@ -95,7 +95,7 @@ def _enter_sample(top: Path) -> None:
 
 
 @contextmanager
-def _paused_until_key(folder: Path) -> Iterator[None]:
+def _slowed_until_key(folder: Path) -> Iterator[None]:
     """Within this context the fake agent works at reading speed, until a key is pressed."""
     pauses = folder / "pauses"
 
@@ -117,7 +117,7 @@ def _rehearse_plan(asked: Invocation, folder: Path, *, is_sample: bool) -> tuple
     """Rehearses in a copy; returns the last command, and what happened and what went wrong, one line each."""
     found, original = find_start(asked), lock.working_tree(Path.cwd())
     lock.acquire_lock(original)  # a run would change it meanwhile
-    watched = Changes(original, ())
+    watched = ChangeFinder(original, ())
     watched.begin()
     _say(_SAMPLE_INTRO if is_sample else _INTRO.format(top=original))
     plan, run_there = _make_copy(found, original, folder)

@@ -169,13 +169,13 @@ def encode_text(text: str) -> bytes:
     return re.sub("[\ud800-\udc7f\udd00-\udfff]", "\ufffd", text).encode(errors="surrogateescape")
 
 
-def insert_lines(text: bytes, at: int, lines: Sequence[bytes]) -> bytes:
-    """The text with these whole lines inserted at `at`, the start of a line, with the line ends that the text uses."""
+def insert_lines(text: bytes, start: int, lines: Sequence[bytes]) -> bytes:
+    """The text with these whole lines inserted at byte `start`, where a line begins, with its own line ends."""
     newline = b"\r\n" if re.match(rb"[^\n]*\r\n", text) else b"\n"
     first = len(BOM) if text.startswith(BOM) else 0
-    at = max(at, first)
-    lead = newline if at > first and not text[:at].endswith(b"\n") else b""
-    return text[:at] + lead + b"".join(line + newline for line in lines) + text[at:]
+    start = max(start, first)
+    lead = newline if start > first and not text[:start].endswith(b"\n") else b""
+    return text[:start] + lead + b"".join(line + newline for line in lines) + text[start:]
 
 
 def replace_ranges(text: AnyStr, changes: Iterable[tuple[int, int, AnyStr]]) -> AnyStr:

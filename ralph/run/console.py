@@ -1,0 +1,30 @@
+"""What ralph itself prints and does during a run."""
+
+from ralph.process.pace import Pace
+from ralph.screen.screen import Screen
+
+
+class Console:
+    """Prints ralph's own lines, and knows ralph's current activity."""
+
+    def __init__(self, screen: Screen, pace: Pace):
+        self.screen, self._pace = screen, pace
+        self._complaints = set[str]()
+        self.activity: tuple[str, float] | None = None
+        """What ralph is doing, and since when; None while the agent works."""
+        self.set_activity("starting")
+
+    def complain(self, line: str, *, once: str = "") -> None:
+        """Prints a warning; of several with the same `once`, only the first."""
+        if once not in self._complaints:
+            self._complaints |= {once} - {""}
+            self.screen.complain(f"ralph: {line}")
+
+    def set_activity(self, doing: str) -> None:
+        """Sets the activity that the status line shows."""
+        self.activity = doing, self._pace.uptime_s()
+
+    def announce_stopping(self, what: str) -> None:
+        """Prints that ralph is stopping something, which may take some seconds."""
+        self.set_activity(f"ending {what}")
+        self.screen.say(f"ralph: stopping {what} and what it started; ask again to kill it immediately")
