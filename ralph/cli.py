@@ -12,7 +12,7 @@ import click
 from ralph import __version__
 from ralph.errors import RalphError
 from ralph.process import signals
-from ralph.screen.text import is_output_on_terminal
+from ralph.screen.text import has_terminal_output
 from ralph.settings.options import FILE, OF_A_RUN, Verb, parse_invocation
 from ralph.words import without_control_codes
 
@@ -72,7 +72,7 @@ def main(pace: object = None) -> None:
 
 def _print_error(error: RalphError) -> int:
     """Prints each problem on a line of its own and returns the exit code."""
-    if is_output_on_terminal() or not error.for_people or "RALPH_REHEARSAL" in os.environ:
+    if has_terminal_output() or not error.for_people or "RALPH_REHEARSAL" in os.environ:
         for line in error.message.splitlines():
             click.echo(f"ralph: {without_control_codes(line)}", err=True)
     return error.exit_code
@@ -98,7 +98,7 @@ def _make_verb(name: str, where: str, meaning: str, *params: click.Parameter, **
     return Verb(name, params=[*params, _FOLDER], help=meaning, callback=call, **more)
 
 
-class _PlanOrVerb(click.Group):
+class _RalphGroup(click.Group):
     """The command: the first word is a verb, or else the plan of a run."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -262,7 +262,7 @@ _VERBS = [
     ),
     _make_verb(
         "init",
-        "ralph.commands.config:create_env_file",
+        "ralph.commands.config:create_project_settings",
         "Settings for this project, in ./.ralph.env, with the verify command it finds.",
     ),
     _make_verb(
@@ -287,5 +287,5 @@ _VERBS = [
 
 _show_version = click.version_option(__version__, "-V", "-v", "--version", message="ralph %(version)s")
 _CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 110, "ignore_unknown_options": True}
-ralph = _show_version(_PlanOrVerb("ralph", commands=_VERBS, params=[_FOLDER], context_settings=_CONTEXT_SETTINGS))
+ralph = _show_version(_RalphGroup("ralph", commands=_VERBS, params=[_FOLDER], context_settings=_CONTEXT_SETTINGS))
 """The root of all commands."""

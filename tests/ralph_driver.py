@@ -30,7 +30,7 @@ from ralph.process.programs import Patience
 how = {"speed": 1, "times": 0, "wall_s": 0, "running_s": 0, "when": "", "awake_s": 0, "marks": ""}
 said = json.loads(sys.argv.pop(1))
 how |= {name: said.pop(name) for name in how if name in said}
-began, first = time.time(), Pace().uptime_s()
+began, first = time.time(), Pace().since_boot_s()
 
 class Other(Pace):
     slept = 0.0
@@ -39,11 +39,11 @@ class Other(Pace):
         jumped = os.path.exists(how["when"]) if how["when"] else self.slept > 0
         return seconds * how["speed"] + self.slept + jumped * jump_s
 
-    def now(self):
-        return began + self.elapsed(super().now() - began, how["wall_s"])
+    def unix_time_s(self):
+        return began + self.elapsed(super().unix_time_s() - began, how["wall_s"])
 
-    def uptime_s(self):
-        return first + self.elapsed(super().uptime_s() - first, how["running_s"])
+    def since_boot_s(self):
+        return first + self.elapsed(super().since_boot_s() - first, how["running_s"])
 
     def awake_s(self):
         return super().awake_s() + how["awake_s"] * len(glob.glob(how["marks"] + "/mark-*"))

@@ -24,20 +24,20 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_an_edit_leaves_every_other_line_as_it_is_a_link_a_link_and_the_file_private(path: Path) -> None:
-    config.save_settings({"RALPH_X": "1"})
+    config.save_home_settings({"RALPH_X": "1"})
     assert path.read_text() == "export RALPH_X='1'\n"
     real = path.rename(path.with_name("dotfiles"))
     path.symlink_to(real)
     real.write_text("# mine\n\nA=1 # why\nRALPH_X=old\n  export B='two\nlines'\nRALPH_Y=2")
     real.chmod(0o644)
-    config.save_settings({"RALPH_X": "new", "RALPH_Y": "", "RALPH_Z": "z", "RALPH_NOT_THERE": ""})
+    config.save_home_settings({"RALPH_X": "new", "RALPH_Y": "", "RALPH_Z": "z", "RALPH_NOT_THERE": ""})
     kept = "# mine\n\nA=1 # why\nexport RALPH_X='new'\n  export B='two\nlines'\nexport RALPH_Z='z'\n"
     assert (path.is_symlink(), real.read_text(), stat.S_IMODE(real.stat().st_mode)) == (True, kept, 0o600)
 
 
 @given(value=st.text("ab '\"$`#!{}=\t\f\x85\u2028é", max_size=12))
 def test_any_line_is_read_back_as_it_was(path: Path, value: str) -> None:
-    config.save_settings({"RALPH_X": value})
+    config.save_home_settings({"RALPH_X": value})
     found = sources.read_env_file(path, Source.HOME_FILE)
     assert [one.text for one in found if one.variable == "RALPH_X"] == [value] * bool(value)
 
@@ -50,7 +50,7 @@ def test_what_cannot_be_written_exactly_is_refused_and_nothing_changes(path: Pat
     ):
         path.write_bytes(data)
         with pytest.raises(RalphError, match=said) as refused:
-            config.save_settings({"B": "2", "X": value})
+            config.save_home_settings({"B": "2", "X": value})
         assert value == "1" or value not in refused.value.message
         assert path.read_bytes() == data
 

@@ -9,7 +9,7 @@ from ralph_driver import Project
 from stories import Agent, runs, step
 from test_strict import KILL
 
-from ralph.git.settings import GitConfigWatch, is_harmless, parse_git_config_file
+from ralph.git.settings import GitConfigWatch, git_config_entries, is_harmless
 from ralph.store.state import State
 
 SERIOUS = """
@@ -44,10 +44,10 @@ def written(key: str) -> str:
 
 def test_each_setting_that_can_run_a_program_is_serious_and_each_harmless_one_is_not(project: Project) -> None:
     for keys, harmless in ((SERIOUS.split(), False), (HARMLESS.split(), True)):
-        settings = parse_git_config_file("".join(map(written, keys)))
+        settings = git_config_entries("".join(map(written, keys)))
         assert len(settings) == len(keys)
         assert [one for one in settings if is_harmless(one) != harmless] == []
-    made = parse_git_config_file((project.root / ".git" / "config").read_text())
+    made = git_config_entries((project.root / ".git" / "config").read_text())
     assert [one for one in made if not is_harmless(one)] == [], "an agent may make the repository"
 
 
@@ -71,7 +71,7 @@ def test_each_file_is_compared_that_git_reads_whether_it_is_active_or_not(
     for path in files:
         for key in ("user.name", "diff.external", "[nonsense"):
             before = path.read_text()
-            settings.begin()
+            settings.record_begin_state()
             path.write_text(before + written(key))
             settings.find_changes()
             path.write_text(before)

@@ -5,15 +5,15 @@ from hypothesis import strategies as st
 from test_tasks import LIST as BEFORE
 
 from ralph.plan import progress, tasks
-from ralph.plan.tasks.edits import MendedList, restore_own_sections
+from ralph.plan.tasks.edits import RestoredList, restore_own_sections
 
 NOTE = b"\nA new note \t\nof mine, caf\xe9.\n"
 
 
-def undone(after: bytes, before: bytes = BEFORE) -> MendedList:
+def undone(after: bytes, before: bytes = BEFORE) -> RestoredList:
     """What is undone, looked at as ralph will look at it."""
     found = restore_own_sections(before, after)
-    assert restore_own_sections(before, found.text) == MendedList(text=found.text)
+    assert restore_own_sections(before, found.text) == RestoredList(text=found.text)
     assert tasks.format_task_lines(tasks.read_tasks(found.text)) == tasks.format_task_lines(tasks.read_tasks(before))
     was, now = progress.parse(before), progress.parse(found.text)
     assert (now.done, now.verified) == (was.done, was.verified)
@@ -29,7 +29,7 @@ def test_what_is_free_stays_byte_for_byte() -> None:
         BEFORE.replace(b"\n", b"\r\n"),
         b"\xef\xbb\xbf" + BEFORE,
     ):
-        assert undone(after) == MendedList(after)
+        assert undone(after) == RestoredList(after)
 
 
 TICKED = BEFORE.replace(b"[ ]", b"[x]").replace(b"[~]", b"[x]")
@@ -51,9 +51,9 @@ def test_what_is_ralphs_is_put_back_and_named_and_every_other_byte_stays() -> No
 def test_new_tasks_become_proposals_and_are_not_tampering() -> None:
     new = b"  - [ ] Write docs\n    - verify: File `x` exists\n    - [ ] index\n"
     found = undone(BEFORE.replace(b"- [ ] No id", new + b"- [ ] No id") + NOTE)
-    assert found == MendedList(BEFORE + NOTE + b"\n## Proposed\n\n" + new)
+    assert found == RestoredList(BEFORE + NOTE + b"\n## Proposed\n\n" + new)
     again = undone(found.text.replace(b"- [ ] No id", b"- [ ] Another\n- [ ] No id"))
-    assert again == MendedList(found.text + b"- [ ] Another\n")
+    assert again == RestoredList(found.text + b"- [ ] Another\n")
 
 
 def test_what_ralph_wrote_about_done_is_its_own() -> None:

@@ -108,13 +108,13 @@ class Stream:
         """
         return most is not None and self.so_far.context > most and self._calls_a_tool and not self.running
 
-    def finish(self) -> None:
+    def read_last_line(self) -> None:
         """Takes in a last line without a line break; nothing more comes after that."""
         self.read_output(b"\n" * bool(self._output), b"\n" * bool(self._complaints))
 
     def to_turn(self, agent: Agent, ended: Ended, cut: Outcome | None, now: float) -> Turn:
         """Returns the finished turn; `cut` is the reason if ralph ended it, `now` the time in seconds since 1970."""
-        self.finish()
+        self.read_last_line()
         turn = self.so_far
         turn.outcome, why = self._find_outcome(agent, ended, cut)
         turn.why = without_control_codes(why)
@@ -131,7 +131,7 @@ class Stream:
             turn.context = used / _windows.get(turn.model, _LARGE_WINDOW if "[1m]" in turn.model else _WINDOW)
         if kind in _SIGNS_OF_WORK and not self.ended_by_ralph:
             self.result, self._calls_a_tool, turn.at_least = {}, False, True
-            self._track_work(event, kind)
+            self._note_event(event, kind)
         elif kind == "content_block_start":
             self._calls_a_tool = event["content_block"]["type"] == "tool_use"  # until it has run, or is in `running`
         elif kind == "rate_limit_event":
@@ -148,7 +148,7 @@ class Stream:
             for model, used in (event.get("modelUsage") or {}).items():
                 _windows[model] = used.get("contextWindow", _WINDOW)
 
-    def _track_work(self, event: Event, kind: str) -> None:
+    def _note_event(self, event: Event, kind: str) -> None:
         turn, parent = self.so_far, event.get("parent")
         if not parent:
             self._error = str(event.get("error") or "")

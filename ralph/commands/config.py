@@ -34,7 +34,7 @@ _SEEN = (
 def set_auto_commit(choice: str) -> None:
     """Turns commits on or off for all projects, in ~/.ralph.env, or prints which it is."""
     if choice != "status":
-        save_settings({"RALPH_AUTO_COMMIT": choice})
+        save_home_settings({"RALPH_AUTO_COMMIT": choice})
     counts = sources.resolve_only(sources.collect_settings(Path()), "RALPH_AUTO_COMMIT")
     where = counts.given["auto_commit"].where if counts.given else "default"
     click.echo(f"auto-commit is {'on' if counts.auto_commit else 'off'} ({where})")
@@ -61,7 +61,7 @@ def set_up_or_test_channels(what: str) -> int:
         if answer != there:
             changed[name] = "" if answer == "-" else answer
     if changed:
-        save_settings(changed)
+        save_home_settings(changed)
     click.echo("\nTo see whether it works, run `ralph notify test`.")
     return 0
 
@@ -84,7 +84,7 @@ def _send_test_notices() -> int:
     return int(any(failures) or not failures)
 
 
-def save_settings(values: Mapping[str, str]) -> None:
+def save_home_settings(values: Mapping[str, str]) -> None:
     """Sets variables in ~/.ralph.env, or removes those that are empty; only its owner can read it afterwards.
 
     Raises RalphError if a line of it is malformed, since an edit could end up in an open quote.
@@ -104,7 +104,7 @@ def save_settings(values: Mapping[str, str]) -> None:
     click.echo(f"Written to {path}, which only you can read.")
 
 
-def create_env_file() -> None:
+def create_project_settings() -> None:
     """Writes settings for this project to ./.ralph.env, with the verify command that it finds."""
     found = []
     for names, pattern, command in _SEEN:

@@ -19,23 +19,23 @@ def print_log(  # noqa: PLR0913 - what can be asked for
     """Prints the log of a plan, or one iteration. Raises RalphError if either does not exist."""
     if number is None and word and re.fullmatch(r"last|\d+", word):
         word, number = None, word  # the only plan of the folder need not be named
-    plan, view = plans.find_plan(word, progress_file), View(_print_line, whole=verbose)
+    plan, view = plans.find_plan(word, progress_file), View(_print_clean, whole=verbose)
     if follow:
         _follow(plan, view)
     elif what == "memory":
-        from ralph.run.notices import prompt_memory  # noqa: PLC0415 - 20 ms that nothing else here pays
+        from ralph.run.notices import describe_last_iterations  # noqa: PLC0415 - 20 ms that nothing else here pays
 
-        _print_line(prompt_memory(plan.state_folder) or "nothing yet")
+        _print_clean(describe_last_iterations(plan.state_folder) or "nothing yet")
     elif number or what:
         _print_iteration(plans.inspect_plan(plan), number or "last", what, view)
     else:
         seen = plans.inspect_plan(plan)
         _print_list(seen.records)
         if not seen.records:
-            _print_line(f"nothing has run yet; to begin, {seen.next_step_hint or 'run ralph'}")
+            _print_clean(f"nothing has run yet; to begin, {seen.next_step_hint or 'run ralph'}")
 
 
-def _print_line(line: str) -> None:
+def _print_clean(line: str) -> None:
     """Prints a line without control codes. Unlike a run it waits for a slow reader."""
     print(without_control_codes(line))
 
@@ -46,7 +46,7 @@ def _print_list(records: list[journal.Record]) -> None:
         if message := plans.describe_record(record):
             is_idle = record.event == "iteration" and record.counted and not record.moved
             mark = "\N{EN DASH}" if is_idle else " "
-            _print_line(f"{mark} {format_moment(record.written_at, 0)}  {message}")
+            _print_clean(f"{mark} {format_moment(record.written_at, 0)}  {message}")
 
 
 def _print_iteration(seen: plans.PlanDetails, number: str, what: str | None, view: View) -> None:
@@ -80,7 +80,7 @@ class _TranscriptViewer:
     """Shows the transcript at `path`, even while it grows, and the agent's standard error."""
 
     def __init__(self, plan: plans.Plan, mode: str, iteration: int, path: Path, view: View):
-        _print_line(f"{mode} {plan.name} · iteration {iteration}")
+        _print_clean(f"{mode} {plan.name} · iteration {iteration}")
         self.path = path
         self._stream = view.begin()
         self._files = [place.open("rb") for place in (path, path.with_suffix(".err")) if place.is_file()]
@@ -89,7 +89,7 @@ class _TranscriptViewer:
         """Shows what was added since; if that is the last of it, also a line without a line break."""
         self._stream.read_output(*[file.read() for file in self._files])
         if is_last:
-            self._stream.finish()
+            self._stream.read_last_line()
 
 
 def _follow(plan: plans.Plan, view: View) -> None:
@@ -113,4 +113,4 @@ def _follow(plan: plans.Plan, view: View) -> None:
         time.sleep(1)  # seldom, since looking for the end of the run takes its lock for an instant
     if running:
         seen = plans.inspect_plan(plan)
-        _print_line(f"{seen.state}: {seen.why}")
+        _print_clean(f"{seen.state}: {seen.why}")

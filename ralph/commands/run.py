@@ -11,7 +11,7 @@ from ralph.plan.progress.file import ProgressFile
 from ralph.process import lock
 from ralph.run.prepared import PreparedStart
 from ralph.run.stop_rules import Reason, Stop, Tally, stop_reason
-from ralph.screen.text import is_output_on_terminal
+from ralph.screen.text import has_terminal_output
 from ralph.settings import options, sources
 
 
@@ -31,7 +31,7 @@ def start_run(asked: options.Invocation) -> int:
     held_lock = lock.acquire_lock(lock.working_tree(Path.cwd()))
     file = ProgressFile(start.progress_path, start.state)
     file.recall_text_before_death()
-    now = read_own_progress(start, file)
+    now = read_checked_progress(start, file)
     if now and not held_lock.noted_holder().run and (early := why_nothing_to_do(start, file.text)):
         raise RalphError.of([early, *(start.imported.missing_from(file.text) if start.imported else ())])
     from ralph.commands.session import run_session  # noqa: PLC0415 - 60 ms, if there is work
@@ -85,7 +85,7 @@ def find_start(asked: options.Invocation) -> PreparedStart:
 def why_nothing_to_do(start: PreparedStart, text: bytes) -> RalphError | None:
     """Returns why a run has nothing to do with this progress file, and what the user can do; None if there is work."""
     path, now = start.progress_path, progress.parse(text)
-    if now.blocked_by_ralph and is_output_on_terminal():
+    if now.blocked_by_ralph and has_terminal_output():
         now = progress.parse(progress.without_lines(text, "RALPH_BLOCKED"))
     if start.state.unjudged_iteration() and now.blocked is None:
         return None  # what the run wrote that died was never checked
@@ -114,7 +114,7 @@ def check_same_plan(plan: Path, progress_path: Path, now: progress.Progress) -> 
         raise RalphError(f"{progress_path} belongs to another plan, {other}", fix=fix)
 
 
-def read_own_progress(start: PreparedStart, file: ProgressFile) -> progress.Progress | None:
+def read_checked_progress(start: PreparedStart, file: ProgressFile) -> progress.Progress | None:
     """Reads the progress file; None if there is none. Raises RalphError if it is another plan's, or in another folder.
 
     Else cron in the wrong folder would start over.

@@ -31,10 +31,10 @@ from ralph.run.judge import Controller
 from ralph.run.prepared import PreparedStart
 from ralph.run.stop_rules import Reason, Stop
 from ralph.screen import screen, view
-from ralph.screen.text import is_output_on_terminal
+from ralph.screen.text import has_terminal_output
 from ralph.settings import sources
 from ralph.store import journal
-from ralph.store.state import BlockReason, FirstVerifyResult
+from ralph.store.state import FirstVerifyResult, PlanBlock
 from ralph.words import plural
 
 
@@ -45,10 +45,10 @@ def make_controller(run: Run) -> Controller:
         return iteration.PlainController(run, None)
     from ralph.strict import controller, guard  # noqa: PLC0415 - 20 ms that only --strict and --only pay
 
-    tree_guard = guard.Guard(run)
+    tree_guard = guard.TreeGuard(run)
     commits = settings.strict and settings.auto_commit
     will_build = start.is_strict_build or start.asked.mode == "all"
-    if commits and will_build and not run.current.number:  # not again in the middle of a run
+    if commits and will_build and not run.latest.number:  # not again in the middle of a run
         tree_guard.check_can_commit()
     if not start.is_strict_build:
         return iteration.PlainController(run, tree_guard.around_turn if settings.only else None)
@@ -86,7 +86,7 @@ def run_session(
         supervisor.dismiss()
     held_lock.holder_note.unlink(missing_ok=True)
     if failure:
-        if not run.current.number:
+        if not run.latest.number:
             raise failure
         return failure.exit_code
     return stop.reason.code + (signals.interrupted() or 0 if stop.reason is Reason.INTERRUPTED else 0)
@@ -126,7 +126,7 @@ def _open_run(
         file=file,
         state=state,
         pace=pace,
-        began=pace.uptime_s(),
+        began=pace.since_boot_s(),
         top=top,
         console=console,
         view=view.View(console.screen.say_for_agent, whole=asked.verbose),
@@ -154,7 +154,7 @@ def _prepare_session(run: Run, held_lock: Lock) -> None:
     if not file.exists() and not file.text:
         file.edit(lambda text: text or progress.new_progress_text(start.name, os.path.relpath(start.plan)))
         state.remove_note(FirstVerifyResult)
-        state.remove_note(BlockReason)
+        state.remove_note(PlanBlock)
     noted = state.load_note(FirstVerifyResult)
     run.tally.red_start = noted.failure if noted and noted.command == start.settings.verify else None
     file.read()
@@ -172,14 +172,14 @@ def _prepare_session(run: Run, held_lock: Lock) -> None:
     if start.is_strict_build and file.last.verified and start.is_verified_stale(file.last):
         file.edit(progress.without_lines, "Verified")
     now = file.last
-    if now.blocked_by_ralph and is_output_on_terminal():
+    if now.blocked_by_ralph and has_terminal_output():
         run.console.complain(f"took RALPH_BLOCKED out of {file.path}, since you are here; it said: {now.blocked}")
         file.edit(progress.without_lines, "RALPH_BLOCKED")
     state.remove_iteration_note()
     run.screen.remark(f"ralph: {notices.first_line(run)}")
-    if opened := state.load_note(BlockReason):
-        run.tally.begin_after_breaker(opened.reason, run.settings)
-    state.remove_note(BlockReason)
+    if opened := state.load_note(PlanBlock):
+        run.tally.allow_one_more(opened.reason, run.settings)
+    state.remove_note(PlanBlock)
     is_first_sum = run.settings.max_total_cost is not None and "Spent" not in now.words
     # Only where it is needed, since 3,000 iterations take 90 ms.
     known = journal.parse_lines(files.read_or_empty(state.journal) if is_first_sum or not now.tasks else b"")
@@ -190,7 +190,7 @@ def _prepare_session(run: Run, held_lock: Lock) -> None:
 
 def _close_run(run: Run, stop: Stop) -> None:
     """Prints and records how the run ended, sends the last notice, and stops what still runs for the run."""
-    reason, has_begun = stop.reason, run.current.number > 0
+    reason, has_begun = stop.reason, run.latest.number > 0
     modes.stop_controller(run)
     run.console.set_activity("sending the last notice")
     run.write_journal(
@@ -205,7 +205,7 @@ def _close_run(run: Run, stop: Stop) -> None:
     if has_begun or reason is not Reason.HOPELESS:
         run.screen.say(f"ralph: {notices.last_line(run, stop)}")
     if has_begun:
-        if reason.code == 1 and not (is_output_on_terminal() and stop.why in "\n".join(run.last_lines)):
+        if reason.code == 1 and not (has_terminal_output() and stop.why in "\n".join(run.last_lines)):
             run.console.complain(stop.why)
         notices.notify_ended(run, stop)
     deadline = time.monotonic() + run.pace.send_s

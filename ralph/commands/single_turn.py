@@ -36,7 +36,7 @@ def show_dry_run(start: PreparedStart) -> None:
             raise RalphError(f"there is no prompt to show: {acceptance.nothing_to_begin(listed).why}", 4)
         if role := roles_of(start).role_of_task(task):
             start = start.in_mode(role, as_role=True)
-        values = _values_beside_task(start, task.id) | acceptance.prompt_values(
+        values = _values_beside_task(start, task.id) | acceptance.values_of_task(
             task, acceptance.new_session_token(), start.state
         )
     agent = start.agents[0]._replace(rung=int(str(values.get("TRY", 1))) - 1)
@@ -48,7 +48,7 @@ def show_dry_run(start: PreparedStart) -> None:
 def _values_beside_task(start: PreparedStart, task_id: str = "") -> dict[str, prompt.Value]:
     """Returns the variables of the next iteration's prompt that no task gives."""
     number = journal.count_iterations(start.state.journal) + 1
-    return {"ITERATION": number, "MEMORY": notices.prompt_memory(start.state, task=task_id)}
+    return {"ITERATION": number, "MEMORY": notices.describe_last_iterations(start.state, task=task_id)}
 
 
 def talk(start: PreparedStart) -> options.Invocation | None:
@@ -70,9 +70,9 @@ def talk(start: PreparedStart) -> options.Invocation | None:
             for channel in channels.configured_channels(values):
                 channels.deliver_notice(channel, notice, values)
         raise wanted
-    held_lock = _acquire_lock(start, file)
+    held_lock = _take_over_lock(start, file)
     signals.install_handlers()  # from here on they are passed on to the agent
-    changed = _converse(start, file)
+    changed = _converse_and_summarize(start, file)
     os.close(held_lock.fd)
     print(without_control_codes(f"ralph: {changed} · what this cost is not known here"))
     mode = start.settings.next_mode or "build"
@@ -83,7 +83,7 @@ def talk(start: PreparedStart) -> options.Invocation | None:
     return start.asked._replace(mode=mode) if start.asked.mode == start.mode else start.asked
 
 
-def _acquire_lock(start: PreparedStart, file: ProgressFile) -> lock.Lock:
+def _take_over_lock(start: PreparedStart, file: ProgressFile) -> lock.Lock:
     """Takes the lock of the tree; first stops a run that works on the plan after its iteration, if the user agrees."""
     tree = lock.working_tree(Path.cwd())
     try:
@@ -105,7 +105,7 @@ def _acquire_lock(start: PreparedStart, file: ProgressFile) -> lock.Lock:
         file.edit(progress.without_lines, "RALPH_STOP")
 
 
-def _converse(start: PreparedStart, file: ProgressFile) -> str:
+def _converse_and_summarize(start: PreparedStart, file: ProgressFile) -> str:
     """Runs the agent in this terminal. Returns a summary of what changed in the plan and the progress file."""
     agent, *_ = start.agents
     if not agent.talk:

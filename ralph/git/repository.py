@@ -125,12 +125,12 @@ class Repository(Git):
 
     def save_head_and_index(self) -> Place:
         """Returns branch, commit and unfinished operations, and saves a copy of the index."""
-        files.write_in_place(self.index_copy, files.read_or_empty(self.index))
+        files.write_own_file(self.index_copy, files.read_or_empty(self.index))
         with suppress(FileNotFoundError):
             shutil.copystat(self.index, self.index_copy)
-        return *self.read_head(), self.operation_files()
+        return *self.branch_and_commit(), self.operation_files()
 
-    def read_head(self) -> tuple[str, str]:
+    def branch_and_commit(self) -> tuple[str, str]:
         """Returns the branch and the commit of HEAD, mostly without running git."""
         branch = files.read_text(self.git_dir / "HEAD").strip().removeprefix("ref: ")
         if not (self.common / branch).is_file():  # on no branch, a packed or unborn one, another format, or nonsense
@@ -162,7 +162,9 @@ class Repository(Git):
         Returns a ref that keeps the commit that was there, empty if it was the same, and how many commits went.
         """
         kept, count = "", 0
-        for one in dict.fromkeys((self.read_branch(branch) if branch else "", self.read_head()[1])):  # mostly the same
+        for one in dict.fromkeys(
+            (self.read_branch(branch) if branch else "", self.branch_and_commit()[1])
+        ):  # mostly the same
             if one not in ("", commit):
                 kept = self.keep_commit(one)
                 count = int(self.output_or_empty("rev-list", "--count", one, *([f"^{commit}"] if commit else [])) or 0)
@@ -206,7 +208,7 @@ class Repository(Git):
         untracked files are left out. `run` runs git with the project's hooks; names come by standard input, since a
         sandbox may hide ralph's files.
         """
-        before = self.read_head()[1]
+        before = self.branch_and_commit()[1]
         found = self.existing_files(names)
         # folders that replaced files; a commit cannot hold one, unless it is a submodule
         folders = {name for name, at in found.items() if stat.S_ISDIR(at.st_mode)} - self.moved_submodules()
@@ -226,10 +228,10 @@ class Repository(Git):
         had_nothing = failed and self._call(*commit, "--dry-run", stdin=named).code == 1
         if failed or (self.hooks / "pre-commit").exists():  # a hook may have committed another version than is staged
             self._call("reset", "--quiet", *_NAMED, stdin=named)
-        now = self.read_head()[1]
+        now = self.branch_and_commit()[1]
         if now == before:
             return Commits(), "" if had_nothing else failed, left_out
-        made, in_it = self.commit_stats(now)
+        made, in_it = self.changes_in_commit(now)
         more = [name for name in in_it if name not in may_change]
         if more or made.base != before:
             why = f"a hook moved HEAD, or put more into the commit than the task changed: {join_names(more)}"
@@ -243,7 +245,7 @@ class Repository(Git):
         modified = self.list_names("diff-files", "--name-only", "-z", "--diff-filter=M", IN_NO_OTHER)
         return {name for name in modified if (self.root / name).is_dir()}
 
-    def commit_stats(self, commit: str) -> tuple[Commits, list[str]]:
+    def changes_in_commit(self, commit: str) -> tuple[Commits, list[str]]:
         """Returns the size of a commit, and the files that it changed."""
         return commits_between(
             self._call, self.output_or_empty("rev-parse", "--verify", "--quiet", f"{commit}^"), commit
@@ -266,7 +268,7 @@ def literal_pathspecs(names: Iterable[str]) -> bytes:
     return nul_terminated(f":(top,literal){name}" for name in names)
 
 
-def jj_commit(names: Iterable[str], message: str) -> str:
+def try_jj_commit(names: Iterable[str], message: str) -> str:
     """Commits these files with jj (https://jj-vcs.github.io/jj/), which tracks changes itself. Returns why not."""
     filesets = [f"root-file:{json.dumps(name, ensure_ascii=False)}" for name in names]
     argv = ["jj", "--no-pager", "--color=never", "commit", "--message", message, *filesets]

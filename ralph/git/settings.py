@@ -42,7 +42,7 @@ class GitConfigWatch:
 
     def __init__(self, top: Path, state: State):
         self._top, self._tree, self._state = top, working_tree(top), state
-        self._known = self._read()
+        self._known = self._read_files()
         self.serious: list[str] = []
         """In words, the changes that may make git run a program, or work elsewhere."""
         self.harmless: list[str] = []
@@ -54,25 +54,25 @@ class GitConfigWatch:
         left = "no git ran since, so HEAD and the index are as they were left: make it what it was"
         return "; ".join([*self.serious, left]) if self.serious else ""
 
-    def begin(self) -> None:
+    def record_begin_state(self) -> None:
         """Compares with the current settings from now on; so does the next run, if this one dies."""
-        self._known = self._read()
+        self._known = self._read_files()
         self._state.save_note(GitConfigFiles(before=self._known))
 
     def record_end_state(self) -> None:
         """Records the settings once everything has ended: after a death, later changes are the user's."""
         if noted := self._state.load_note(GitConfigFiles):
-            noted.at_end = self._read()
+            noted.at_end = self._read_files()
             self._state.save_note(noted)
 
-    def compare_after_death(self) -> None:
+    def find_changes_before_death(self) -> None:
         """Finds what the iteration changed in which ralph died."""
         if noted := self._state.load_note(GitConfigFiles):
             self.compare_files(noted.before, noted.at_end or self._known)
 
     def find_changes(self) -> None:
         """Finds what changed since; called after anything ran that an agent may have written."""
-        now = self._read()
+        now = self._read_files()
         self.compare_files(self._known, now)
         self._known = now
 
@@ -92,21 +92,21 @@ class GitConfigWatch:
             elif what:
                 self.harmless.append(message)
 
-    def _change_and_is_harmless(self, name: str, was: str, is_now: str) -> tuple[str, bool]:
+    def _change_and_is_harmless(self, path: str, was: str, is_now: str) -> tuple[str, bool]:
         """Returns in words what changed in a file, empty if nothing did, and whether that is harmless."""
-        if name in self._known:
-            settings = sorted(parse_git_config_file(was) ^ parse_git_config_file(is_now))
+        if path in self._known:
+            settings = sorted(git_config_entries(was) ^ git_config_entries(is_now))
             keys = [*dict.fromkeys(one.partition("\n")[0] for one in settings)]
             return f"was changed: {join_names(keys, 9)}" if keys else "", all(map(is_harmless, settings))
         if is_now.startswith(_LEADS):
             return f"leads to {is_now.removeprefix(_LEADS)} now", False
-        if Path(name).parent.name == "hooks" and not was:
+        if Path(path).parent.name == "hooks" and not was:
             return "is new, and git runs it at each commit", True
-        if name.endswith(".jsonl") and is_now.startswith(was):  # a history grows
+        if path.endswith(".jsonl") and is_now.startswith(was):  # a history grows
             return "", True
         return "was changed" if is_now else "is gone", False
 
-    def _read(self) -> dict[str, str]:
+    def _read_files(self) -> dict[str, str]:
         """Reads each of these files; returns their text by path, empty for a missing file."""
         usual = ("~/.gitconfig", f"{os.environ.get('XDG_CONFIG_HOME') or '~/.config'}/git/config")
         places = [os.environ.get("GIT_CONFIG_GLOBAL") or "", *map(os.path.expanduser, usual)]
@@ -123,7 +123,7 @@ class GitConfigWatch:
         return found
 
 
-def snapshot_git_folders(root: str, git_dir: str, common: str) -> dict[str, str]:
+def snapshot_hooks_and_rules(root: str, git_dir: str, common: str) -> dict[str, str]:
     """Returns hooks and rules by path, where git's folders are, and where links in them lead, as deep as git writes."""
     found = {f"{root}/.git": read_text(f"{root}/.git")}
     found |= {one: _LEADS + os.path.realpath(one) for one in (root, git_dir, common) if Path(one).is_dir()}
@@ -148,12 +148,12 @@ def _included_files(path: str, text: str) -> list[str]:
     """The files that this one includes, whatever the condition."""
     return [
         str(Path(path).parent / os.path.expanduser(value))  # noqa: PTH111 - an unknown user is not an error
-        for key, _, value in (one.partition("\n") for one in parse_git_config_file(text))
+        for key, _, value in (one.partition("\n") for one in git_config_entries(text))
         if re.match(r"include(if\..*)?\.path$", key)
     ]
 
 
-def parse_git_config_file(text: str) -> set[str]:
+def git_config_entries(text: str) -> set[str]:
     """Parses a git settings file into entries of key, line break and value; an unreadable file is one entry."""
     env = {**os.environ, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
     done = run_git("config", "-z", "--no-includes", "--list", "--file", "-", cwd="/", env=env, stdin=os.fsencode(text))

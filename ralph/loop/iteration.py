@@ -56,7 +56,7 @@ def run_agent_once(run: Run) -> Iteration:
     """Runs the agent once, ends everything that it started, and returns what it did and changed."""
     agent = (run.free_agents() or run.mode_start.agents)[0]
     prompt = _begin_iteration(run, agent)
-    before, file, current = run.file.last, run.file, run.current
+    before, file, current = run.file.last, run.file, run.latest
     messages = LostMessages(file.path, current.text_before)
     with run.controller.around_turn() as findings:
         run.state.save_note(  # all that the next run needs if ralph dies
@@ -99,27 +99,27 @@ def _begin_iteration(run: Run, agent: Agent) -> str:
     start, state, settings = run.mode_start, run.state, run.settings
     if not start.plan.is_file():
         raise RalphError(f"{start.plan}: the plan is gone", 1)
-    state.make_room()
+    state.remove_old_transcripts()
     run.file.check_writable()
     if settings.mcp and not run.controller.picks_tasks:
         run.file.edit(edits.with_ids)  # now, so that an agent that adds an id does not seem to replace the task
     number = run.earlier + run.tally.iterations + 1
     prompt = start.load_prompt().render(
         {
-            **run.current.values,
+            **run.latest.values,
             "ITERATION": number,
-            "MEMORY": notices.prompt_memory(state, task=run.current.task, so_far=notices.run_figures(run)),
+            "MEMORY": notices.describe_last_iterations(state, task=run.latest.task, so_far=notices.run_figures(run)),
             "CAN_RUN": agent.can_run_commands(settings),
             "RED_START": run.tally.red_start or "",
         }
     )
-    if run.current.number:
+    if run.latest.number:
         run.screen.remark("")
     else:
         notices.notify_started(run)
     transcript = state.new_transcript(run.id, number, prompt)
     run.update_iteration(number=number, agent=agent.name, text_before=run.file.text, transcript=transcript)
-    run.git_settings.begin()
+    run.git_settings.record_begin_state()
     run.changes.disturbed |= settings.once
     run.changes.note_begin_time()
     run.screen.remark(f"ralph: {notices.iteration_heading(run)}")
@@ -130,8 +130,8 @@ def _begin_iteration(run: Run, agent: Agent) -> str:
 
 def _run_agent(run: Run, agent: Agent, prompt: str, messages: LostMessages) -> Turn:
     """Runs the agent until it ends, is interrupted, reaches a limit or lingers after its result; returns its turn."""
-    settings, pace, transcript = run.settings, run.pace, run.current.transcript
-    tried = run.current.values.get("TRY")
+    settings, pace, transcript = run.settings, run.pace, run.latest.transcript
+    tried = run.latest.values.get("TRY")
     rung = tried - 1 if isinstance(tried, int) else run.tally.refusals + run.tally.failures // 2
     agent = agent._replace(rung=rung)
     stream = run.view.begin()
@@ -171,7 +171,7 @@ def _run_agent(run: Run, agent: Agent, prompt: str, messages: LostMessages) -> T
         why = f"the agent {argv[0]} cannot be started: {ended.unstarted} (a script needs a right #! line; see --agent)"
         is_being_replaced = run.tally.iterations > 0  # since it was there an iteration ago
         return Turn(outcome=Outcome.TROUBLE if is_being_replaced else Outcome.HOPELESS, why=why)
-    turn = stream.to_turn(agent, ended, cut, pace.now())
+    turn = stream.to_turn(agent, ended, cut, pace.unix_time_s())
     turn.took_s = time.monotonic() - began
     if settings.model and agent.flags.get("model"):
         turn.model = settings.model[: rung + 1][-1]
@@ -183,15 +183,15 @@ def record_and_report(run: Run, iteration: Iteration) -> None:
     iteration = replace(iteration, after=run.file.last)
     turn, file, settings = iteration.turn, run.file, run.settings
     summary = notices.iteration_summary(run, iteration)
-    add_to_tally(run.tally, iteration, run.current.task)
-    _write_down(run, iteration, summary)
-    run.write_down_put_back(run.current.number)
+    add_to_tally(run.tally, iteration, run.latest.task)
+    _write_journal_and_history(run, iteration, summary)
+    run.write_down_put_back(run.latest.number)
     if iteration.missing and not iteration.refused:
-        kept = run.state.keep_copy(file.path.name, run.current.text_before)
+        kept = run.state.keep_copy(file.path.name, run.latest.text_before)
         what = f"gone from the list without being ticked: {quote_tasks(iteration.missing)}"
         run.console.complain(f"{what}; the file before that is {kept}")
     if (iteration.failed or turn.outcome is Outcome.HOPELESS) and not run.mode_start.rehearsal:
-        run.console.complain(f"the record of this iteration is {run.current.transcript}")
+        run.console.complain(f"the record of this iteration is {run.latest.transcript}")
     if not iteration.is_repeated:
         run.screen.say(summary)
         run.last_lines.append(summary)
@@ -204,9 +204,9 @@ def record_and_report(run: Run, iteration: Iteration) -> None:
     run.outbox.send(Notice("alive"))
 
 
-def _write_down(run: Run, iteration: Iteration, summary: str) -> None:
+def _write_journal_and_history(run: Run, iteration: Iteration, summary: str) -> None:
     """Writes a line of the journal and one of the history."""
-    turn, commits, after, task = iteration.turn, iteration.commits, iteration.after, run.current.task
+    turn, commits, after, task = iteration.turn, iteration.commits, iteration.after, run.latest.task
     words = shorten(without_signals(turn.final_words), 500)
     failed = iteration.failed or "; ".join(iteration.refused)
     is_good = not (failed or iteration.is_repeated or (iteration.ended and iteration.ended.reason.code))
@@ -229,7 +229,7 @@ def _write_down(run: Run, iteration: Iteration, summary: str) -> None:
         cost_usd=turn.cost_usd,
         cost_at_least=turn.at_least,
         **(turn.tokens or {}),
-        agent=run.current.agent,
+        agent=run.latest.agent,
         model=turn.model,
         done=after.ticked,
         total=len(after.tasks),
@@ -240,7 +240,7 @@ def _write_down(run: Run, iteration: Iteration, summary: str) -> None:
         base=commits.base,
         head=commits.head,
         files="\n".join(iteration.changed[:_FILES]),
-        transcript=run.current.transcript.name,
+        transcript=run.latest.transcript.name,
     )
     run.tally.unrecorded_wait_s = 0.0
     if run.history and not iteration.is_repeated:
@@ -258,7 +258,7 @@ def notify_and_pause(run: Run, iteration: Iteration) -> Stop | None:
         return _wait_for_limit_or_trouble(run, iteration.turn)
     every, count = run.settings.notify_frequency, run.tally.iterations
     if every is not None and not iteration.is_merge and (count == 1 or count % every == 0):
-        what = f"Iteration {run.current.number} {'failed' if iteration.failed else 'completed'}"
+        what = f"Iteration {run.latest.number} {'failed' if iteration.failed else 'completed'}"
         notices.send_notice(run, "progress", "Progress", what, run.last_lines[-1])
     if not run.controller.is_busy:
         pause_between(run)
@@ -277,8 +277,8 @@ def _wait_for_limit_or_trouble(run: Run, turn: Turn) -> Stop | None:
 
     Does not wait for a limit if another agent can work meanwhile.
     """
-    tally, current, now = run.tally, run.current, run.pace.now()
-    if current.began < tally.last_wait_ended_at or _is_check_or_stop_due(run):  # ralph has waited for its limit since
+    tally, current, now = run.tally, run.latest, run.pace.unix_time_s()
+    if current.began < tally.last_wait_ended_at or _should_end_wait(run):  # ralph has waited for its limit since
         return None
     until = now + pause_after_failure_s(turn, repeats=tally.repeats - 1, now=now)
     free, names = [], [one.name for one in run.mode_start.agents]
@@ -311,19 +311,19 @@ def wait_or_stop_early(run: Run, seconds: float, *, is_counted: bool = True) -> 
     Ends sooner if there is something else to do: the user wrote stop or done into the file, or a limit is reached.
     """
     pace, tally = run.pace, run.tally
-    began = beat = now = pace.uptime_s()
+    began = beat = now = pace.since_boot_s()
     until = began + seconds
-    while now < until and not _is_check_or_stop_due(run):
+    while now < until and not _should_end_wait(run):
         if now - beat >= _BEAT_S:
             beat = now
             run.outbox.send(Notice("alive"))
         pace.sleep(min(_REREAD_S, until - now))
-        now = pace.uptime_s()
+        now = pace.since_boot_s()
     if is_counted:
         tally.unrecorded_wait_s += now - began
         tally.waited_s += now - began
         tally.last_wait_ended_at = now
 
 
-def _is_check_or_stop_due(run: Run) -> bool:
+def _should_end_wait(run: Run) -> bool:
     return needs_final_check(run.read_progress(), run.settings) or run.stop_reason() is not None

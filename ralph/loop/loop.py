@@ -5,13 +5,13 @@ so a restart needs no code: the same command continues where the file says.
 """
 
 from ralph.loop.iteration import notify_and_pause, pause_between, record_and_report
-from ralph.loop.modes import advance_mode, begin_periodic_validation, claim_done_if_all_ticked, switch_to_file_mode
+from ralph.loop.modes import advance_mode, begin_validation_if_due, claim_done_if_all_ticked, switch_to_file_mode
 from ralph.plan import progress
 from ralph.run.context import Run
 from ralph.run.evidence import accept_done_or_count_refusal, run_first_verify_if_due
 from ralph.run.judge import judge_iteration
 from ralph.run.stop_rules import Reason, Stop, needs_final_check
-from ralph.store.state import AnnouncedConversation, BlockReason
+from ralph.store.state import AnnouncedConversation, PlanBlock
 
 
 def loop(run: Run) -> Stop:
@@ -25,7 +25,7 @@ def loop(run: Run) -> Stop:
         record_and_report(run, iteration)
         stop = run.controller.stop_unless_busy(iteration.ended or notify_and_pause(run, iteration))
         stop = stop or prepare_next_iteration(run)
-    return write_run_end(run, run.stop_if_git_tampered() or stop)
+    return write_end_to_progress(run, run.stop_if_git_tampered() or stop)
 
 
 def prepare_next_iteration(run: Run) -> Stop | None:
@@ -36,10 +36,10 @@ def prepare_next_iteration(run: Run) -> Stop | None:
     if stop := run.stop_if_git_tampered():
         return stop
     run.read_progress()
-    is_due = begin_periodic_validation(run)
+    is_due = begin_validation_if_due(run)
     if run.file.last.mode != run.live.file_mode:
         switch_to_file_mode(run)
-    run.controller.tidy_ids_and_marks()
+    run.controller.tidy_list_and_role()
     while needs_final_check(run.file.last, run.settings) and not run.stop_if_interrupted():
         accept_done_or_count_refusal(run)
         if run.stop_reason() or (run.controller.picks_tasks and run.settings.max_failures is None):
@@ -49,11 +49,11 @@ def prepare_next_iteration(run: Run) -> Stop | None:
     stop = run.stop_reason()
     if not stop and run.settings.verify and run_first_verify_if_due(run):
         return prepare_next_iteration(run)
-    stop = stop or (None if is_due and run.controller.is_busy else run.controller.begin_next_task())
+    stop = stop or (None if is_due and run.controller.is_busy else run.controller.begin_work())
     return prepare_next_iteration(run) if stop and advance_mode(run, stop) else stop
 
 
-def write_run_end(run: Run, stop: Stop) -> Stop:
+def write_end_to_progress(run: Run, stop: Stop) -> Stop:
     """Writes the end of the run into the progress file, with RALPH_BLOCKED if another run would only fail again."""
     if stop.reason is not Reason.TAMPERED:  # else the next run would take its changes for the user's
         stop = run.stop_if_interrupted() or stop
@@ -62,7 +62,7 @@ def write_run_end(run: Run, stop: Stop) -> Stop:
         run.state.save_note(AnnouncedConversation(mode=run.mode))  # the last notice announces it
     if stop.opens_breaker:
         run.file.edit(progress.with_blocked_line, stop.why)
-        run.state.save_note(BlockReason(reason=stop.reason.name))
+        run.state.save_note(PlanBlock(reason=stop.reason.name))
     elif stop.reason is Reason.DONE:
         run.file.edit(progress.without_rejection)
     run.write_statuses_to_plan()

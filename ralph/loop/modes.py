@@ -21,7 +21,7 @@ def check_can_begin(run: Run) -> None:
         check_installed(start.agents, start.settings)
         run.print_setting_remarks(start.settings)
     run.mode_start.load_prompt()
-    run.state.make_room()
+    run.state.remove_old_transcripts()
 
 
 def replace_controller(run: Run) -> None:
@@ -50,12 +50,12 @@ def switch_to_file_mode(run: Run) -> None:
     except RalphError as error:
         run.console.complain(f"Mode: {now.mode} is ignored: {error.message}")
         return
-    notices.record_changed_files(run.state, before, run.mode)
+    notices.record_mode_results(run.state, before, run.mode)
     run.write_journal("mode", success=True, message=f"{before} -> {run.mode}")
     replace_controller(run)
 
 
-def begin_periodic_validation(run: Run) -> bool:
+def begin_validation_if_due(run: Run) -> bool:
     """Whether enough was ticked for validate to run, at most max-rounds times; if no agent works, writes its name."""
     now, live, every = run.file.last, run.live, run.settings.validate_every
     starts = [line.start for line, *_ in now.headings]
@@ -76,7 +76,7 @@ def advance_mode(run: Run, stop: Stop) -> bool:
     if stop.reason is not Reason.DONE or run.mode_start.asked.mode != "all" or not mode:
         return False
     run.file.edit(progress.with_status, "IN_PROGRESS")
-    _advance_mode_if_named(run, f"{run.file.last.round + 1}/{run.settings.max_rounds}")
+    _advance_file_mode(run, f"{run.file.last.round + 1}/{run.settings.max_rounds}")
     run.mode_start.in_mode(mode).load_prompt()  # ends the run here if the template is missing or wrong
     return True
 
@@ -108,7 +108,7 @@ def undo_ticks_and_end_mode(run: Run, iteration: Iteration) -> Iteration:
         run.put_back["open task"] += len(missing)
         iteration = replace(iteration, missing=())
     if settings.strict:
-        undo_ticks(run, run.mode, run.current.text_before)
+        undo_ticks(run, run.mode, run.latest.text_before)
     if iteration.ended or iteration.is_repeated:
         return iteration
     if ended_well:
@@ -128,7 +128,7 @@ def _choose_what_follows(run: Run, iteration: Iteration, *, judges: bool, goes_o
     blocked = run.file.last.blocked
     if blocked is not None:
         if not judges:
-            _advance_mode_if_named(run)
+            _advance_file_mode(run)
         return Stop(Reason.BLOCKED, blocked)
     if run.settings.strict:
         try:
@@ -137,8 +137,8 @@ def _choose_what_follows(run: Run, iteration: Iteration, *, judges: bool, goes_o
             return Stop(Reason.ONCE_FAILED, error.message)
     if judges:
         return _set_done_or_next_mode(run, goes_on=goes_on)
-    if not (_reject_green_checks(run) and goes_on):  # else planning is repeated once
-        _advance_mode_if_named(run)
+    if not (_reject_plan_if_green(run) and goes_on):  # else planning is repeated once
+        _advance_file_mode(run)
     return None if goes_on else Stop(Reason.ONCE)
 
 
@@ -153,13 +153,13 @@ def _set_done_or_next_mode(run: Run, *, goes_on: bool) -> Stop | None:
         if run.file.last.done:
             return Stop(Reason.DONE)
         left = describe_open_tasks(run.file.last) or run.tally.last_failure
-    count = None if progress.parse(run.current.text_before).open else f"{rounds}/{most}" if rounds < most else ""
-    if _advance_mode_if_named(run, count) and count == "":
+    count = None if progress.parse(run.latest.text_before).open else f"{rounds}/{most}" if rounds < most else ""
+    if _advance_file_mode(run, count) and count == "":
         return Stop(Reason.REFUSED, f"max-rounds is {most}, and {run.mode} still finds something: {left}")
     return None if goes_on else Stop(Reason.UNFINISHED, left)
 
 
-def _advance_mode_if_named(run: Run, rounds: str | None = None) -> bool:
+def _advance_file_mode(run: Run, rounds: str | None = None) -> bool:
     """Writes the mode that follows into the progress file, if the file names the one in force too."""
     is_named = run.mode == (run.live.file_mode or "build")
     if is_named:
@@ -167,7 +167,7 @@ def _advance_mode_if_named(run: Run, rounds: str | None = None) -> bool:
     return is_named
 
 
-def _reject_green_checks(run: Run) -> bool:
+def _reject_plan_if_green(run: Run) -> bool:
     """Reports which checks of open tasks pass before anything is built; True if that is new, to repeat planning."""
     if not (run.settings.strict and run.settings.evidence) or run.mode_start.rehearsal:
         return False
@@ -180,7 +180,7 @@ def _reject_green_checks(run: Run) -> bool:
         run.file.edit(progress.with_rejection, held_checks, what=what)
     elif marker in run.file.text:
         run.file.edit(progress.without_rejection)
-    return bool(held_checks) and marker not in run.current.text_before
+    return bool(held_checks) and marker not in run.latest.text_before
 
 
 def undo_ticks(run: Run, mode: str, before: bytes) -> None:

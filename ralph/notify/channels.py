@@ -230,7 +230,7 @@ class Outbox:
         self._waiting = [(channel, list[Notice]()) for channel in configured_channels(values)]
 
     @property
-    def done_channels(self) -> Strings:
+    def done_event_channels(self) -> Strings:
         """The names of the channels that get a notice when a run is done."""
         return [channel.name for channel, _ in self._waiting if "done" in channel.events]
 

@@ -72,32 +72,32 @@ class ParallelController(Controller):
     def pause_new_work_until(self, until: float) -> bool:
         """Begins no agent before that moment; agents at work continue, and what passed is merged."""
         self._no_agent_before = until
-        self._run.tally.last_wait_ended_at = self._run.pace.uptime_s() + until - self._run.pace.now()
+        self._run.tally.last_wait_ended_at = self._run.pace.since_boot_s() + until - self._run.pace.unix_time_s()
         return True
 
     @property
     def activity(self) -> list[str]:
         """A line for each task in progress."""
-        now, lines = self._run.pace.uptime_s(), []
-        for attempt in self._unmerged:
+        now, lines = self._run.pace.since_boot_s(), []
+        for attempt in self._running_or_queued:
             doing = attempt.doing or "at work"
             if attempt.commit:
                 doing = "checked on top of what was merged" if attempt.work else "waits to be merged"
             lines.append(f"{attempt.task.id} · {format_duration(now - attempt.iteration.began)} · {doing}")
         return lines
 
-    def tidy_ids_and_marks(self) -> None:
+    def tidy_list_and_role(self) -> None:
         """Gives each task an id, ticks those whose parts are all done, and marks only our tasks as in progress."""
-        self._file.edit(edits.with_tidy_list, *[attempt.task.id for attempt in self._unmerged])
+        self._file.edit(edits.with_tidy_list, *[attempt.task.id for attempt in self._running_or_queued])
 
     @property
-    def _unmerged(self) -> list[TaskAttempt]:
+    def _running_or_queued(self) -> list[TaskAttempt]:
         return [*self.running, *self.queue.entries]
 
-    def begin_next_task(self) -> Stop | None:
+    def begin_work(self) -> Stop | None:
         """Begins as many tasks as may be tried at once. Returns a Stop if none is in progress and none can begin."""
         run = self._run
-        if not (self.is_busy or self._stop) and (rest_s := self._no_agent_before - run.pace.now()) > 0:
+        if not (self.is_busy or self._stop) and (rest_s := self._no_agent_before - run.pace.unix_time_s()) > 0:
             wait_or_stop_early(run, rest_s)
             self._no_agent_before = 0.0  # the wait is over, or the user wrote what ends it, and the run
             if stop := run.stop_reason():
@@ -125,7 +125,7 @@ class ParallelController(Controller):
         if not self._executor.places:
             raise RalphError("the processes below which attempts run were killed", 1, fix="start ralph again")
         most = 0 if self._stop or self._merge_obstacle else self._executor.places
-        while len(running) < most and run.pace.now() >= self._no_agent_before:
+        while len(running) < most and run.pace.unix_time_s() >= self._no_agent_before:
             tally = replace(run.tally, iterations=run.tally.iterations + len(running))
             is_over = stop_reason(self._file.last, tally, settings, run.elapsed_s())
             listed = tasks.read_tasks(self._file.text)
@@ -143,7 +143,7 @@ class ParallelController(Controller):
 
     def _begin_task(self, task: Task, share_usd: float | None) -> None:
         run, text = self._run, self._file.text
-        run.state.make_room()
+        run.state.remove_old_transcripts()
         if any(progress.section_lines(attempt.given, "Messages") for attempt in self.running):
             start, end = progress.section_range(text, "Messages")
             text = text[:start] + b"\n" + text[end:]  # another agent already has them
@@ -152,7 +152,7 @@ class ParallelController(Controller):
             task=task,
             base="" if commit else self.queue.tip(),  # a commit is checked first
             given=text,
-            iteration=CurrentIteration(task=task.id, began=run.pace.uptime_s()),
+            iteration=CurrentIteration(task=task.id, began=run.pace.since_boot_s()),
             share_usd=share_usd,
             commit=commit,
         )
@@ -164,7 +164,7 @@ class ParallelController(Controller):
             self._executor.begin(attempt, self._jobs.make_job(attempt))
             run.screen.remark(f"ralph: {task.id} begins: {task.text}")
             self.running.append(attempt)
-        if not run.current.number and len(self._unmerged) == 1:
+        if not run.latest.number and len(self._running_or_queued) == 1:
             notices.notify_started(run)
 
     def run_iteration(self) -> Iteration:
@@ -176,10 +176,10 @@ class ParallelController(Controller):
             elif self._merge_obstacle:
                 ready = None
             else:
-                for entry in queue.take_due_checks():
+                for entry in queue.renew_checks():
                     self._executor.begin(entry, self._jobs.make_check(entry))
                 taken_back = (entry for entry in queue.entries if entry.is_taken_back(self._file.text))
-                ready = next(taken_back, queue.judged_head())
+                ready = next(taken_back, queue.head_if_current())
             if ready:
                 return self._iteration(ready)
             ended = self._wait_for_event()
@@ -196,15 +196,15 @@ class ParallelController(Controller):
         """
         run = self._run
         run.console.set_activity(f"{len(self.running)} at work, {len(self.queue.entries)} to be merged")
-        wait([attempt.work for attempt in self._unmerged if attempt.work], _POLL_S, FIRST_COMPLETED)
+        wait([attempt.work for attempt in self._running_or_queued if attempt.work], _POLL_S, FIRST_COMPLETED)
         run.git_settings.find_changes()  # before any git runs
         run.read_progress()
-        for attempt in self._unmerged:
+        for attempt in self._running_or_queued:
             attempt.is_canceled |= bool(run.stop_if_interrupted()) or attempt.is_taken_back(self._file.text)
-        if 0 < self._no_agent_before <= run.pace.now():
+        if 0 < self._no_agent_before <= run.pace.unix_time_s():
             self._no_agent_before = 0.0
             self._begin_tasks()
-        for attempt in self._unmerged:
+        for attempt in self._running_or_queued:
             if attempt.work and attempt.work.done():
                 attempt.result, attempt.work = attempt.work.result(), None
                 return attempt
@@ -256,10 +256,10 @@ class ParallelController(Controller):
         if not result.passed:
             return self._fail_task(iteration)
         if not result.commit:
-            return self._tick_task(iteration, Commits())
+            return self._finish_task(iteration, Commits())
         if not iteration.is_merge:
             queue.add(attempt)
-        if not self._merge_obstacle and queue.judged_head() is attempt:
+        if not self._merge_obstacle and queue.head_if_current() is attempt:
             return self._merge_and_tick(iteration)
         return replace(iteration, moved=True, is_queued=True)
 
@@ -276,26 +276,26 @@ class ParallelController(Controller):
         return replace(
             iteration,
             failed=f"{task.id}, attempt {task.failed_tries + 1}: {why}",
-            may_retry=task.may_fail_again(most),
+            may_retry=not task.is_last_try(most),
         )
 
     def _merge_and_tick(self, iteration: Iteration) -> Iteration:
         """Moves the branch to the commit and ticks the task; otherwise it stays queued, maybe until the next run."""
         attempt, queue = self.last, self.queue
         self._wait_for_index()
-        if failed := queue.merge(attempt):
+        if failed := queue.move_branch(attempt):
             if queue.tip() in (attempt.base, ""):  # else the user just committed: it is checked on top of that
                 self._merge_obstacle = failed
                 self._run.console.complain(f"{attempt.task.id} is finished and waits to be merged: {failed} in the way")
             return replace(iteration, moved=True, is_queued=True)
-        return self._tick_task(iteration, queue.repository.commit_stats(attempt.commit)[0])
+        return self._finish_task(iteration, queue.repository.changes_in_commit(attempt.commit)[0])
 
-    def _tick_task(self, iteration: Iteration, commits: Commits) -> Iteration:
+    def _finish_task(self, iteration: Iteration, commits: Commits) -> Iteration:
         """Ticks the task; its commit, if there is one, is on the branch by now."""
         run = self._run
-        self._file.edit(edits.with_task_done, self.last.task.id)
-        self.queue.remove(self.last.task)
-        self.tidy_ids_and_marks()
+        self._file.edit(edits.with_done_and_reopened, self.last.task.id)
+        self.queue.remove_entry(self.last.task)
+        self.tidy_list_and_role()
         wrong = () if run.read_progress().open else tuple(evidence.accept_or_refuse_done(run, is_verified=True))
         return replace(iteration, moved=True, passed=True, refused=wrong, commits=commits)
 
@@ -309,7 +309,7 @@ class ParallelController(Controller):
 
     def put_tasks_down(self) -> None:
         """Ends all work, also after an error, and marks no task as in progress any more."""
-        for attempt in self._unmerged:
+        for attempt in self._running_or_queued:
             attempt.is_canceled = True
         self._executor.close()
         with contextlib.suppress(RalphError):

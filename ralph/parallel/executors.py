@@ -48,7 +48,7 @@ class LocalExecutor:
 
     def _do_job(self, attempt: TaskAttempt, job: TaskJob) -> AttemptResult:
         """Returns the result of the job; if it could not be done, one that says why."""
-        transcript = self._run.state.new_record(self._run.id, self._run.current.number, f".{attempt.task.id}.jsonl")
+        transcript = self._run.state.new_record(self._run.id, self._run.latest.number, f".{attempt.task.id}.jsonl")
         try:
             done = self._run_attempt(attempt, json.dumps(asdict(job)).encode())
             _, start, printed = done.stdout.partition(b'{"why": ')  # a runner may greet first

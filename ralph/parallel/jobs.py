@@ -55,7 +55,7 @@ class JobMaker:
         tree, complain = repository.root, self._run.console.complain
         if settings.jobs > _MOST and not self._is_elsewhere:
             raise RalphError(f"{settings.given['jobs'].where}: at most {_MOST} on one machine", fix="see --executor")
-        if not all(repository.read_head()):
+        if not all(repository.branch_and_commit()):
             what = f"--jobs needs a branch that has a commit, and HEAD of {tree} is on none"
             raise RalphError(what, fix="git switch, or git commit")
         if settings.runner and not shutil.which(settings.runner[0]):
@@ -82,7 +82,7 @@ class JobMaker:
         """Returns the job to try the attempt's task, beginning from its base."""
         run, settings, tree = self._run, self._run.settings, self._repository.root
         own_files = {"PROGRESS.md": (0o600, attempt.given.decode(errors="surrogateescape"))}
-        for name, text in prompt.custom_templates(settings.prompts).items():
+        for name, text in prompt.custom_template_files(settings.prompts).items():
             own_files[f"prompts/{name}"] = 0o600, text
         return TaskJob(
             folder=f"{run.state.folder.name}/{attempt.task.id}",

@@ -30,7 +30,7 @@ class MergeQueue:
         self.repository, self._width = repository, width
         self._refs = f"refs/ralph/queue/{crc32(os.fsencode(name)):08x}/"
         # The branch, such as `refs/heads/main`; empty if HEAD is on none.
-        self._branch, _ = repository.read_head()
+        self._branch, _ = repository.branch_and_commit()
         self.entries: list[TaskAttempt] = []
         """In the order of finishing."""
 
@@ -46,15 +46,15 @@ class MergeQueue:
     def set_aside(self, attempt: TaskAttempt) -> str:
         """Takes the attempt out of the queue. Returns the ref that keeps its commit from now on, if it has one."""
         attempt.is_canceled = True
-        self.remove(attempt.task)
+        self.remove_entry(attempt.task)
         return self.repository.keep_commit(attempt.commit) if attempt.commit else ""
 
-    def remove(self, task: Task) -> None:
+    def remove_entry(self, task: Task) -> None:
         """Forgets what waits for this task, if anything does."""
         self.entries = [entry for entry in self.entries if entry.task.id != task.id]
         self.repository.output_or_empty("update-ref", "-d", self._ref_of(task))
 
-    def take_due_checks(self) -> Iterator[TaskAttempt]:
+    def renew_checks(self) -> Iterator[TaskAttempt]:
         """Yields each attempt whose commit has to be checked now, on top of its base.
 
         Cancels the checks whose base has changed meanwhile.
@@ -77,7 +77,7 @@ class MergeQueue:
                 entry.result = AttemptResult()
             base = on_top
 
-    def judged_head(self) -> TaskAttempt | None:
+    def head_if_current(self) -> TaskAttempt | None:
         """Returns the first entry once it is checked on top of the branch as it is now, or if the branch is gone.
 
         Its base is the branch's tip then: it moves from there, or not at all.
@@ -92,13 +92,13 @@ class MergeQueue:
         """Takes over the commit that the attempt's work has just made, if it made one."""
         if attempt.result.bundle:
             self.repository.run("bundle", "unbundle", "/dev/stdin", stdin=b64decode(attempt.result.bundle))
-            self._keep_commit(attempt, attempt.result.commit)
+            self._set_commit(attempt, attempt.result.commit)
 
-    def _keep_commit(self, attempt: TaskAttempt, commit: str) -> None:
+    def _set_commit(self, attempt: TaskAttempt, commit: str) -> None:
         self.repository.run("update-ref", self._ref_of(attempt.task), commit)
         attempt.commit = commit
 
-    def merge(self, attempt: TaskAttempt) -> str:
+    def move_branch(self, attempt: TaskAttempt) -> str:
         """Moves the branch from the attempt's base to its commit. Returns what is in the way if it could not."""
         repository, short, base = self.repository, self._branch.removeprefix("refs/heads/"), attempt.base
         head, _, message = repository.run("cat-file", "commit", attempt.commit).partition(b"\n\n")
@@ -106,8 +106,8 @@ class MergeQueue:
         if base and f"parent {base}\n".encode() not in head:
             signs = ["-S"] * (b"\ngpgsig" in head)
             made = repository.run("commit-tree", *signs, "-p", base, f"{attempt.commit}^{{tree}}", stdin=message)
-            self._keep_commit(attempt, made.decode().strip())
-        if repository.read_head()[0] == self._branch:
+            self._set_commit(attempt, made.decode().strip())
+        if repository.branch_and_commit()[0] == self._branch:
             failed = repository.failure_of(*_PATIENT, "merge", *_PLAIN_MERGE, "--quiet", attempt.commit)
             names = join_names([line.strip() for line in failed.splitlines() if line.startswith("\t")])
             failed = f"your changes to {names} are" if names else failed and f"what git says is: {failed}"

@@ -42,7 +42,7 @@ def _template_folders(prompts: Path | None) -> tuple[Path, ...]:
     return tuple(place for place in places if place)
 
 
-def custom_templates(prompts: Path | None) -> dict[str, str]:
+def custom_template_files(prompts: Path | None) -> dict[str, str]:
     """The text of each template that is not ralph's own, by file name."""
     found = dict[str, str]()
     for place in _template_folders(prompts)[:-1]:

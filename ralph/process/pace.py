@@ -19,11 +19,11 @@ class Pace:
     transcript_bytes: int = 2_000_000_000
     """The most bytes that one iteration may print; disks are finite."""
 
-    def now(self) -> float:
+    def unix_time_s(self) -> float:
         """Seconds since 1970; may jump."""
         return time.time()
 
-    def uptime_s(self) -> float:
+    def since_boot_s(self) -> float:
         """Seconds since some fixed moment, including the time that the machine was suspended; never jumps."""
         # A clock that runs on while the machine sleeps, and that nobody sets; macOS's CLOCK_MONOTONIC is like that.
         return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))

@@ -200,7 +200,7 @@ class ProcessTree:
 
     def find_running(self) -> list[int]:
         """The pids that run now, except this process; parents first: a signal must reach them before a child ends."""
-        alive = [one for one in _list_processes() if one[0] != os.getpid()]
+        alive = [one for one in _list_pids_and_starts() if one[0] != os.getpid()]
         found = {pid: at for pid, parent, at in alive if self._seen.get(pid) == at or self._is_root(pid, parent)}
         while below := {pid: at for pid, parent, at in alive if parent in found and pid not in found}:
             found |= below
@@ -211,7 +211,7 @@ class ProcessTree:
         """Sends TERM, then KILL. Returns the command lines of what was ended, except of `pid`, and of survivors."""
         if self.is_over():
             return [], []
-        names = {pid: _command_line(pid) for pid in self.find_running() if pid != self.pid}
+        names = {pid: _describe_process(pid) for pid in self.find_running() if pid != self.pid}
         began, due = time.monotonic(), dict[int, float]()
         while not self.is_over() and (took_s := time.monotonic() - began) < patience.terminate_s + patience.kill_s:
             must_die = took_s > patience.terminate_s or signals.is_impatient()
@@ -221,7 +221,7 @@ class ProcessTree:
                     signals.send_signal(pid, signal.SIGKILL if must_die else signal.SIGTERM)
             signals.wait(0.02)
         left = self.find_running()
-        return [name for pid, name in names.items() if pid not in left], [*map(_command_line, left)]
+        return [name for pid, name in names.items() if pid not in left], [*map(_describe_process, left)]
 
 
 def end_marked_processes(mark: str, patience: Patience) -> list[str]:
@@ -235,7 +235,7 @@ def is_git_running(inside: Path) -> bool:
     """Whether a git works in or below the folder; True, to be safe, if that cannot be seen."""
     return not LINUX or any(
         re.match(rb"git(-|$)", read_or_empty(f"/proc/{pid}/comm")) and _may_work_below(pid, inside)
-        for pid, *_ in _list_processes()
+        for pid, *_ in _list_pids_and_starts()
     )
 
 
@@ -248,7 +248,7 @@ def _may_work_below(pid: int, folder: Path) -> bool:
         return isinstance(error, PermissionError)
 
 
-def _list_processes() -> Iterator[tuple[int, int, str]]:
+def _list_pids_and_starts() -> Iterator[tuple[int, int, str]]:
     """Yields pid, parent and start time (to recognize it later) of each visible process, except zombies."""
     own, lines = "", list[str]()
     if LINUX:
@@ -266,6 +266,6 @@ def _list_processes() -> Iterator[tuple[int, int, str]]:
             yield int(number), int(parent), started
 
 
-def _command_line(pid: int) -> str:
+def _describe_process(pid: int) -> str:
     words = read_or_empty(f"/proc/{pid}/cmdline").decode(errors="replace").replace("\0", " ").split()
     return " ".join(words)[:80] or f"process {pid}"

@@ -206,9 +206,9 @@ def nothing_to_begin(listed: Sequence[Task], alone: str | None = None) -> Stop:
     return Stop(Reason.STUCK, tasks.why_stuck(listed, alone) or all_ticked)
 
 
-def prompt_values(task: Task, session: str, state: State) -> dict[str, Value]:
+def values_of_task(task: Task, session: str, state: State) -> dict[str, Value]:
     """Returns the variables with which a prompt describes this task."""
-    asked = checks_of_tasks(task.done_with_it)
+    asked = checks_of_tasks(task.with_done_above)
     own = [message.partition(": ")[2] for message in task.note_values("role") if ": " in message]
     return {
         "TASK_ID": task.id,

@@ -22,7 +22,7 @@ class Console:
 
     def set_activity(self, doing: str) -> None:
         """Sets the activity that the status line shows."""
-        self.activity = doing, self._pace.uptime_s()
+        self.activity = doing, self._pace.since_boot_s()
 
     def announce_stopping(self, what: str) -> None:
         """Prints that ralph is stopping something, which may take some seconds."""

@@ -41,7 +41,7 @@ class CurrentIteration(NamedTuple):
     agent: str = ""
     """The name of its agent; empty under --jobs, where each attempt has its own choice."""
     began: float = math.inf
-    """Under --jobs, when its attempt began, by `pace.uptime_s()`."""
+    """Under --jobs, when its attempt began, by `pace.since_boot_s()`."""
     text_before: bytes = b""
     """The text of the progress file when it began."""
     transcript: Path = Path()
@@ -84,7 +84,7 @@ class Run:
     state: State
     pace: Pace
     began: float
-    """When the run began, by `pace.uptime_s()`."""
+    """When the run began, by `pace.since_boot_s()`."""
     top: Path
     """The working directory."""
     console: Console
@@ -128,7 +128,7 @@ class Run:
         return self.live.controller
 
     @property
-    def current(self) -> CurrentIteration:
+    def latest(self) -> CurrentIteration:
         """The current or last iteration."""
         return self.live.iteration
 
@@ -146,7 +146,7 @@ class Run:
             remove_locks=self.remove_orphaned_locks,
             env=self.env,
             settings=self.settings,
-            new_record=lambda: self.state.new_record(self.id, self.current.number),
+            new_record=lambda: self.state.new_record(self.id, self.latest.number),
         )
 
     def use_mode(self, mode: str, *, as_role: bool = False) -> None:
@@ -163,15 +163,17 @@ class Run:
 
     def free_agents(self) -> list[Agent]:
         """Returns the agents of the mode that are not at their usage limit; the first of them works next."""
-        return [one for one in self.mode_start.agents if self.limited_until.get(one.name, 0.0) <= self.pace.now()]
+        return [
+            one for one in self.mode_start.agents if self.limited_until.get(one.name, 0.0) <= self.pace.unix_time_s()
+        ]
 
     def update_iteration(self, **values: Any) -> None:
         """Replaces these values of the current iteration."""
-        self.live.iteration = self.current._replace(**values)
+        self.live.iteration = self.latest._replace(**values)
 
     def elapsed_s(self) -> float:
         """The seconds since the run began, including those when the machine was suspended."""
-        return self.pace.uptime_s() - self.began
+        return self.pace.since_boot_s() - self.began
 
     def remaining_s(self) -> float:
         """The seconds until max-time is over; infinite without one."""
@@ -201,10 +203,10 @@ class Run:
             self.console.complain(f"ended what {what} left running: {command}")
         return ended
 
-    def remove_orphaned_locks(self, of: str) -> None:
+    def remove_orphaned_locks(self, left_by: str) -> None:
         """Removes git locks whose owner is gone, and reports them."""
         for lock in remove_orphaned_locks(self.changes.tree, self.changes.began):
-            self.console.complain(f"removed {lock}, left behind by {of}")
+            self.console.complain(f"removed {lock}, left behind by {left_by}")
 
     def read_progress(self) -> Progress:
         """Reads the progress file, which is put back first if it is gone, and warns once if it is too large."""
@@ -233,8 +235,8 @@ class Run:
 
     def write_journal(self, event: str, *, message: str, **more: object) -> dict[str, object]:
         """Appends a line to the journal, if it can be written; times in seconds, costs in US dollars."""
-        about = {"run": self.id, "mode": self.mode, "round": self.file.last.round, "iteration": self.current.number}
-        line = journal.journal_line(event, self.pace.now(), message=message, **about | more)
+        about = {"run": self.id, "mode": self.mode, "round": self.file.last.round, "iteration": self.latest.number}
+        line = journal.journal_line(event, self.pace.unix_time_s(), message=message, **about | more)
         try:
             journal.append_line(self.state.journal, line)
         except OSError as error:

@@ -29,19 +29,19 @@ def run_check(run: Run, check: Check, doing: str = "checking") -> CheckResult | 
     return None if run.stop_if_interrupted() else ended
 
 
-def run_readonly_checks(run: Run, checks: Iterable[Check], *, again: bool = False) -> dict[str, CheckResult] | None:
+def run_readonly_checks(run: Run, checks: Iterable[Check], *, retry_red: bool = False) -> dict[str, CheckResult] | None:
     """Runs these checks, each once. Returns their results by text; None if a signal ended them.
 
-    One that may change something is not run, and counts as one that cannot run. With `again`, for ticked tasks, a red
-    one is run twice, since tests can be flaky, and the end of max-time ends them, too.
+    One that may change something is not run, and counts as one that cannot run. With `retry_red`, for ticked tasks, a
+    red one is run twice, since tests can be flaky, and the end of max-time ends them, too.
     """
     asked = {check.text: check for check in checks if check.fields}
     found = dict[str, CheckResult]()
     for number, (text, check) in enumerate(asked.items(), 1):
-        doing = f"checking {number} of {len(asked)} again" if again else "checking"
+        doing = f"checking {number} of {len(asked)} again" if retry_red else "checking"
         ended: CheckResult | None = CheckResult(1, "not run beforehand", cannot_run=True)
-        for _ in range((1 + again) * check.changes_nothing):
-            ended = None if again and run.remaining_s() <= 0 else run_check(run, check, doing)
+        for _ in range((1 + retry_red) * check.changes_nothing):
+            ended = None if retry_red and run.remaining_s() <= 0 else run_check(run, check, doing)
             if not ended or not ended.failed or ended.cannot_run:
                 break
         if not ended:
@@ -61,16 +61,16 @@ def find_broken_tasks(run: Run) -> dict[str, str] | None:
         for line in task.note_values("verify") if task.mark == "x" else ():
             if line not in held_before:
                 owners[line].append(task)
-    found = run_readonly_checks(run, map(parse_check, owners), again=True)
+    found = run_readonly_checks(run, map(parse_check, owners), retry_red=True)
     if found is None:
         return None
     broken = [
         (one, ended.why_with_output) for line, ended in found.items() if not ended.cannot_run for one in owners[line]
     ]
-    return {one.id: f"a later change broke it{_commits_since_task(run, one.id)}: {why}" for one, why in broken if why}
+    return {one.id: f"a later change broke it{_commits_after_task(run, one.id)}: {why}" for one, why in broken if why}
 
 
-def _commits_since_task(run: Run, task_id: str) -> str:
+def _commits_after_task(run: Run, task_id: str) -> str:
     """Names the commit after the task's own, or how many there are; empty if git does not know."""
     own = f"HEAD^{{/Ralph-Task: {task_id}(\n|$)}}"
     later = os.fsdecode(run_git("log", "--format=%h %s", f"{own}..", cwd=run.top).stdout).splitlines()
@@ -103,7 +103,7 @@ def accept_or_refuse_done(run: Run, *, is_verified: bool = False) -> Sequence[st
             return ()
         reasons = [f"{task} is not done: {why}" for task, why in broken.items()]
     if run.settings.verify and not (reasons or is_verified):
-        if (verified := run_verify(run)) is None:
+        if (verified := verify_unless_interrupted(run)) is None:
             return ()
         if verified.failed:
             refuse_done(run, [verified.failed], output=verified.output)
@@ -114,7 +114,7 @@ def accept_or_refuse_done(run: Run, *, is_verified: bool = False) -> Sequence[st
         run.console.complain(f"back to work: {join_names(sorted(new))} came while it was verified")
         run.file.edit(progress.with_status, "IN_PROGRESS")
     else:
-        _accept_done(run)
+        _accept_plan_done(run)
     return reasons
 
 
@@ -125,7 +125,7 @@ def _open_tasks_and_messages(run: Run) -> set[str]:
     return {task.whole for task in now.open}.union(messages)
 
 
-def _accept_done(run: Run) -> None:
+def _accept_plan_done(run: Run) -> None:
     """Records that RALPH_DONE is true, and removes what an earlier refusal left in the file."""
     settings = run.settings
     if run.controller.picks_tasks:  # so ralph sets the status
@@ -152,14 +152,14 @@ def run_first_verify_if_due(run: Run) -> bool:
     settings, now, tally = run.settings, run.file.last, run.tally
     if tally.red_start is not None or settings.once or run.mode_start.rehearsal or run.is_attempt:
         return False
-    if now.verified and now.verified_commit == run.changes.identify_tree():
+    if now.verified and now.verified_tree == run.changes.identify_tree():
         tally.red_start = ""
-    elif (ended := run_verify(run)) and ended.failed:
+    elif (ended := verify_unless_interrupted(run)) and ended.failed:
         run.console.complain(f"before the first task, {ended.failed}")
     return True
 
 
-def run_verify(run: Run) -> CheckResult | None:
+def verify_unless_interrupted(run: Run) -> CheckResult | None:
     """Runs the verify command and returns its result; None if a signal ended it."""
     command, tally = run.settings.verify or "", run.tally
     ended = run.command_runner.run_shell("verifying", "the verify command", command)

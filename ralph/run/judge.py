@@ -93,10 +93,10 @@ class Controller:
         """A line for each agent at work besides the one of the iteration."""
         return ()
 
-    def tidy_ids_and_marks(self) -> None:
+    def tidy_list_and_role(self) -> None:
         """Brings the task list into the form that the next choice needs."""
 
-    def begin_next_task(self) -> Stop | None:
+    def begin_work(self) -> Stop | None:
         """Chooses the next task. Returns why none can be begun, or None."""
 
     def run_iteration(self) -> Iteration:
@@ -138,7 +138,7 @@ def judge_iteration(iteration: Iteration, tally: Tally, settings: Settings) -> I
         is_repeated=is_repeated,
         failed=_why_failed(iteration, settings),
         refused=_why_done_refused(iteration, tally) if after.done and not settings.once else (),
-        ended=None if is_repeated else _why_run_ends(iteration, settings),
+        ended=None if is_repeated else _stop_by_outcome(iteration, settings),
     )
 
 
@@ -168,7 +168,7 @@ _ENDS = {
 }
 
 
-def _why_run_ends(iteration: Iteration, settings: Settings) -> Stop | None:
+def _stop_by_outcome(iteration: Iteration, settings: Settings) -> Stop | None:
     turn = iteration.turn
     if reason := _ENDS.get(turn.outcome):
         return Stop(reason, f"{turn.why}{f'; until {format_moment(turn.resets_at, 0)}' if turn.resets_at else ''}")

@@ -39,7 +39,7 @@ HANDOVER = "RALPH_HANDOVER"
 
 def first_line(run: Run) -> str:
     """The first line of a run: where its progress is, why it may not commit, what it found, who gets notices."""
-    settings, commit, names = run.settings, run.changes.identify_tree(), ", ".join(run.outbox.done_channels)
+    settings, commit, names = run.settings, run.changes.identify_tree(), ", ".join(run.outbox.done_event_channels)
     off = "" if settings.auto_commit else f" · commits are off ({settings.given['auto_commit'].where})"
     found = " · uncommitted changes" if "-dirty-" in commit else "" if commit else " · no commit to return to"
     return f"progress in {run.file.path}{off}{found}{names and f' · notices: {names}'}"
@@ -51,7 +51,7 @@ def _mode_and_rounds(run: Run) -> str:
 
 def iteration_heading(run: Run) -> str:
     """The first line of an iteration."""
-    current, most = run.current, run.settings.max_iterations
+    current, most = run.latest, run.settings.max_iterations
     heading = f"{_mode_and_rounds(run)} {run.mode_start.name}"
     if run.settings.once:
         return heading
@@ -69,8 +69,8 @@ def iteration_summary(run: Run, iteration: Iteration) -> str:
     changes = f"{f'{ticked:+d}, ' if ticked else ''}{f'{new} new' if new > 0 else ''}".removesuffix(", ")
     wrong = one_line(iteration.failed or turn.why, REASON_LENGTH)
     parts = [
-        f"#{run.current.number}",
-        run.current.task,
+        f"#{run.latest.number}",
+        run.latest.task,
         f"{after.task_counts}{changes and f' ({changes})'}",
         f"{plural(commits.count, 'commit')} +{commits.added} −{commits.removed}" if commits.count else "",  # noqa: RUF001 - a minus
         "waits to be merged" if iteration.is_queued else "merged" if iteration.is_merge and iteration.passed else "",
@@ -140,12 +140,12 @@ def status_line(run: Run, edge: int) -> str:
 
     Above it is a line for each task in progress, under `--jobs`.
     """
-    tally, now, number = run.tally, run.file.last, run.current.number
+    tally, now, number = run.tally, run.file.last, run.latest.number
     doing, silent_s = run.view.doing, time.monotonic() - run.view.heard_at
     clock = f" · idle {format_duration(silent_s)}" if silent_s >= _IDLE_S else ""
     if run.console.activity:
         doing, began = run.console.activity
-        clock = f" · {format_duration(run.pace.uptime_s() - began)}"
+        clock = f" · {format_duration(run.pace.since_boot_s() - began)}"
     if progress.parse(files.read_or_empty(run.file.path)).stop:  # the run itself reads it after the iteration
         clock += " · then RALPH_STOP"
     works, count = number and not run.settings.once, len(now.tasks)  # planning works on no task
@@ -160,7 +160,7 @@ def status_line(run: Run, edge: int) -> str:
     return "\n".join([*run.controller.activity, line])
 
 
-def prompt_memory(state: State, *, task: str = "", so_far: str = "") -> str:
+def describe_last_iterations(state: State, *, task: str = "", so_far: str = "") -> str:
     """Returns the last iterations, the handover of one cut short, the last change of mode, and sums; empty at first.
 
     `so_far` are the figures of this run; failures of `task` are left out, since the prompt has them elsewhere.
@@ -190,7 +190,7 @@ def handover_if_cut(state: State, task: str) -> str:
     return os.environ.get(HANDOVER, "")
 
 
-def record_changed_files(state: State, before: str, now: str) -> None:
+def record_mode_results(state: State, before: str, now: str) -> None:
     """Records what the mode `before` left: the files that it changed."""
     changed = dict[str, None]()
     for row in journal.read(state.journal):

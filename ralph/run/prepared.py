@@ -114,7 +114,7 @@ class PreparedStart:
 
         changes = ChangeFinder(Path.cwd(), self.files_ralph_writes)
         changes.begin()
-        return self.settings.evidence and now.verified_commit != changes.identify_tree()
+        return self.settings.evidence and now.verified_tree != changes.identify_tree()
 
     @cache  # noqa: B019 - a run has one for each of its modes
     def load_prompt(self) -> Prompt:

@@ -99,7 +99,7 @@ class Tally:
     unrecorded_wait_s: float = 0.0
     """Seconds waited since the last iteration was recorded."""
     last_wait_ended_at: float = 0.0
-    """By `pace.uptime_s()`."""
+    """By `pace.since_boot_s()`."""
     waits_for: Outcome | None = None
     """Why the same iteration is repeated after a pause."""
     repeats: int = 0
@@ -107,7 +107,7 @@ class Tally:
     crashes: Counter[str] = field(default_factory=Counter)
     """For each task, how often in a row the agent itself failed at it."""
 
-    def begin_after_breaker(self, reason_name: str, settings: Settings) -> None:
+    def allow_one_more(self, reason_name: str, settings: Settings) -> None:
         """Counts so that one more of what tripped the circuit breaker in an earlier run trips it again."""
         for reason, name, limit, *_ in _BREAKERS:
             if reason.name == reason_name:

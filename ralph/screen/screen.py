@@ -85,7 +85,7 @@ class Screen:
                 is_over = self._closing.is_set()
                 lines, self._waiting = self._waiting, {1: bytearray(), 2: bytearray()}
             if self.is_live:
-                status = self._status()
+                status = self._status_rows()
                 if lines[1] or status != self._drawn:
                     erase = b"\r\x1b[J" if self._drawn else b""
                     lines[1][:] = erase + lines[1] + status.encode(sys.stdout.encoding, "ascii")
@@ -100,7 +100,7 @@ class Screen:
                         break
             self._closing.wait(_FRAME_S)
 
-    def _status(self) -> str:
+    def _status_rows(self) -> str:
         """Returns what to draw as status: one row per line, even if the terminal counts columns in another way."""
         if self._closing.is_set() or not is_foreground():
             return ""

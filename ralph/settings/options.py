@@ -41,7 +41,7 @@ def _mode_names() -> list[str]:
     return [*prompt.available_modes(None), "all"]
 
 
-def _complete_plan_or_mode(context: click.Context, argument: click.Parameter, typed: str) -> list[Any]:
+def _complete_plan_then_mode(context: click.Context, argument: click.Parameter, typed: str) -> list[Any]:
     """Returns what Tab offers: a plan, then a mode."""
     words = context.params["words"]
     if not words:
@@ -75,7 +75,7 @@ class Verb(click.Command):
 
 OF_A_RUN = (
     click.Argument(
-        ["words"], nargs=-1, metavar="[PLAN] [MODE] [MAX_ITERATIONS]", shell_complete=_complete_plan_or_mode
+        ["words"], nargs=-1, metavar="[PLAN] [MODE] [MAX_ITERATIONS]", shell_complete=_complete_plan_then_mode
     ),
     click.Option(["--requirements"], type=FILE, hidden=True),  # ralph1's option for the plan
     *map(_option, ON_COMMAND_LINE),

@@ -116,7 +116,7 @@ class TreeAfterDeath(Note):
 class UncommittedFiles(Note):
     """The files that attempts at each task changed and no commit has."""
 
-    names: dict[str, list[str]] = field(default_factory=dict)
+    by_task: dict[str, list[str]] = field(default_factory=dict)
     """The names of the files by task."""
 
 
@@ -138,7 +138,7 @@ class FirstVerifyResult(Note):
 
 
 @dataclass
-class BlockReason(Note):
+class PlanBlock(Note):
     """Why ralph blocked the plan: the name of a `Reason`."""
 
     reason: str
@@ -211,7 +211,7 @@ class State:
             path = place / f"{begins}-{number}{ends}"
         return path
 
-    def make_room(self) -> None:
+    def remove_old_transcripts(self) -> None:
         """Now and then removes the oldest transcripts beyond `TRANSCRIPTS_BYTES`; none of them is being written now.
 
         Raises RalphError, before money is spent, if the disk is too full to record what the agent says.
@@ -257,14 +257,14 @@ class State:
 
     def uncommitted_files(self, task_id: str) -> Sequence[str]:
         """The files that attempts at this task changed and that are in no commit."""
-        return (self.load_note(UncommittedFiles) or UncommittedFiles()).names.get(task_id, ())
+        return (self.load_note(UncommittedFiles) or UncommittedFiles()).by_task.get(task_id, ())
 
     def save_note(self, note: Note) -> None:
         """Saves a note for the next run, atomically."""
         path = self._make_folder("running") / type(note).__name__
         new = path.with_suffix(".new")
         with suppress(OSError):
-            files.write_in_place(new, json.dumps(asdict(note)).encode())
+            files.write_own_file(new, json.dumps(asdict(note)).encode())
             new.replace(path)
 
     def remove_note(self, kind: type[Note]) -> None:

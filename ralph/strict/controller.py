@@ -13,12 +13,12 @@ from ralph.plan.tasks import Note, Task, edits
 from ralph.run import acceptance, evidence
 from ralph.run.acceptance import Check
 from ralph.run.context import Run
-from ralph.run.evidence import accept_or_refuse_done, run_verify
+from ralph.run.evidence import accept_or_refuse_done, verify_unless_interrupted
 from ralph.run.judge import Iteration
 from ralph.run.stop_rules import Reason, Stop
-from ralph.strict.final_words import Finding, commit_message, read_final_words, requested_mode
-from ralph.strict.guard import Guard
-from ralph.strict.roles import diff_since_review, roles_of, save_files_before_build
+from ralph.strict.final_words import Judgment, commit_message, read_final_words, requested_mode
+from ralph.strict.guard import TreeGuard
+from ralph.strict.roles import diff_from_saved_files, roles_of, save_uncommitted_texts
 from ralph.words import join_names, plural, timestamp
 
 _REJECTIONS = 3
@@ -34,20 +34,20 @@ class StrictController(PlainController):
     # The role that works on it, if there are roles.
     _role = ""
 
-    def __init__(self, run: Run, guard: Guard):
+    def __init__(self, run: Run, guard: TreeGuard):
         super().__init__(run, guard.around_turn)
         self._file, self._guard, self.why_commit_lacks = run.file, guard, guard.why_commit_lacks
         self._roles = roles_of(run.mode_start)
         self._token = acceptance.new_session_token()
 
-    def tidy_ids_and_marks(self) -> None:
+    def tidy_list_and_role(self) -> None:
         """Gives each task an id, ticks those whose subtasks are all done, and leaves none in progress."""
         if self._role:
             self._run.use_mode("build")
             self._role = ""
         self._file.edit(edits.with_tidy_list)
 
-    def begin_next_task(self) -> Stop | None:
+    def begin_work(self) -> Stop | None:
         """Chooses and marks the next task. Returns a Stop if none can begin."""
         run, alone = self._run, self._run.settings.task
         listed = run.mode_start.read_valid_tasks(self._file.text)
@@ -62,8 +62,8 @@ class StrictController(PlainController):
         self._edit_and_vouch(
             lambda text: edits.with_evidence_replaced(edits.with_mark(text, "~", task.id), task.id, notes)
         )
-        values = acceptance.prompt_values(self._task_now, self._token, run.state)
-        run.update_iteration(values={**values, "TEST_CHANGES": diff_since_review(run, task.id)})
+        values = acceptance.values_of_task(self._task_now, self._token, run.state)
+        run.update_iteration(values={**values, "TEST_CHANGES": diff_from_saved_files(run, task.id)})
         return None
 
     @property
@@ -77,7 +77,7 @@ class StrictController(PlainController):
 
     def _run_checks_before(self, task: Task) -> list[Note]:
         """Runs the checks of a task before its first attempt. Returns notes: those that pass already prove nothing."""
-        run, checks = self._run, acceptance.checks_of_tasks(task.done_with_it)
+        run, checks = self._run, acceptance.checks_of_tasks(task.with_done_above)
         runs_programs = any("command" in one.fields for one in checks)
         if runs_programs:  # an agent may have written them
             self._edit_and_vouch(bytes)
@@ -87,7 +87,7 @@ class StrictController(PlainController):
             self._guard.undo_changes_by_checks()
         if found is None:
             return []
-        notes = [Note("begun", f"{timestamp()} {self._guard.head_id()}".rstrip())]
+        notes = [Note("begun", f"{timestamp()} {self._guard.short_head()}".rstrip())]
         for text, ended in found.items():
             if not ended.failed or ended.cannot_run:
                 notes.append(Note("cannot run" if ended.cannot_run else "held", text))
@@ -103,7 +103,7 @@ class StrictController(PlainController):
         run, turn = self._run, iteration.turn
         goes_on = turn.outcome is Outcome.CONTEXT_FULL and not iteration.failed and run.settings.on_failure == "keep"
         if iteration.is_repeated or iteration.ended or turn.outcome is Outcome.FAILED or goes_on:
-            iteration = self._leave_for_later(iteration)
+            iteration = self._end_failed_attempt(iteration)
         else:
             iteration = self._judge_attempt(iteration)
         if (mode := requested_mode(turn.final_words, self._token)) in run.settings.then:
@@ -127,16 +127,16 @@ class StrictController(PlainController):
         guard.undo_changes_by_checks()
         if found.is_pass and not guard.blocked:
             if locked := guard.wait_for_index():
-                return self._leave_for_later(replace(iteration, failed=locked))
-            if role := self._roles.next_role(self._role):
+                return self._end_failed_attempt(replace(iteration, failed=locked))
+            if role := self._roles.next_role_or_empty(self._role):
                 if role == self._roles.last_writer:
-                    save_files_before_build(run, task.id)
+                    save_uncommitted_texts(run, task.id)
                 self._mark_task(" ", "role", role)
             elif why := self._tick_and_commit(iteration, found.note):
-                found = Finding(failed=why, red=True)
+                found = Judgment(failed=why, red=True)
         stop = run.stop_if_interrupted()
         if guard.blocked or (found.failed and stop):
-            return self._leave_for_later(replace(iteration, ended=stop))
+            return self._end_failed_attempt(replace(iteration, ended=stop))
         if found.is_pass:
             return replace(iteration, moved=True, passed=True)
         if found.unproved and not self._task_now.note_values("claimed"):  # no failure: another agent has to confirm it
@@ -145,9 +145,9 @@ class StrictController(PlainController):
             self._mark_task(" ", "claimed", f"{timestamp()} changed {changed}; said: {first}")
             run.screen.say(f"ralph: {task.id}: {found.unproved}; another agent looks at it")
             return iteration
-        return self._record_failure(self._leave_for_later(iteration), found)
+        return self._record_failure(self._end_failed_attempt(iteration), found)
 
-    def _record_failure(self, iteration: Iteration, found: Finding) -> Iteration:
+    def _record_failure(self, iteration: Iteration, found: Judgment) -> Iteration:
         """Records why the attempt failed, as a failure of the task or of the role that is to blame."""
         task, role, roles = self._task, self._role, self._roles
         if found.blocked:
@@ -164,33 +164,33 @@ class StrictController(PlainController):
             role = roles.last_writer if found.rejected else roles.fix or roles.last_writer
         if role:
             self._mark_task(" ", "role", role)
-        self._edit_and_vouch(edits.with_failure, task.id, why, most, is_claimed=bool(found.unproved))
+        self._edit_and_vouch(edits.with_failure, task.id, why, most, keep_claim=bool(found.unproved))
         message = f"{task.id}, attempt {task.failed_tries + 1}: {why}"
-        return replace(iteration, failed=message, may_retry=task.may_fail_again(most))
+        return replace(iteration, failed=message, may_retry=not task.is_last_try(most))
 
-    def _judge_work(self, iteration: Iteration) -> Finding:
+    def _judge_work(self, iteration: Iteration) -> Judgment:
         """Judges the attempt: what the agent did and said, then the task's checks and verify, then the proof."""
         run, task, turn, roles = self._run, self._task, iteration.turn, self._roles
         outside = join_names(iteration.findings.outside)
         failed = iteration.failed or (outside and f"{outside} changed, which is not allowed here: put back")
         if failed or turn.outcome is not Outcome.OK:
-            return Finding(failed=failed or turn.why)
+            return Judgment(failed=failed or turn.why)
         claim = read_final_words(turn.final_words, turn.proposal or {}, token=self._token, task_id=task.id)
-        claim = Finding() if claim.rejected and self._is_dismissed(claim.failed) else claim
+        claim = Judgment() if claim.rejected and self._is_dismissed(claim.failed) else claim
         if not claim.is_pass or self._role not in (roles.last_writer, roles.fix):
             return claim
-        checks = acceptance.checks_of_tasks(task.done_with_it)
+        checks = acceptance.checks_of_tasks(task.with_done_above)
         asked = (
             [] if run.mode_start.rehearsal else acceptance.join_browser_actions(checks)
         )  # no fake agent can meet them
         for check in [*asked, None] if run.settings.verify else asked:
-            ended = evidence.run_check(run, check) if check else run_verify(run)
+            ended = evidence.run_check(run, check) if check else verify_unless_interrupted(run)
             if ended and check and (ended.failed or not check.fields):
                 run.screen.remark(f"ralph: {ended.why_with_output or ended.what}")
             if ended is None:
-                return Finding(failed="a signal came while it was checked")
+                return Judgment(failed="a signal came while it was checked")
             if ended.failed:
-                return Finding(failed=ended.why_with_output, red=True)
+                return Judgment(failed=ended.why_with_output, red=True)
         return self._require_proof(iteration, checks)
 
     def _is_dismissed(self, rejection: str) -> bool:
@@ -201,7 +201,7 @@ class StrictController(PlainController):
             self._run.console.complain(f"{self._task.id}: ignored, since it was dismissed: {join_names(named)}")
         return settled
 
-    def _require_proof(self, iteration: Iteration, checks: Sequence[Check]) -> Finding:
+    def _require_proof(self, iteration: Iteration, checks: Sequence[Check]) -> Judgment:
         """Requires evidence for the tick, now that all is green, or two agents' word if nothing can prove it.
 
         Evidence is a check that was red when the task began; if there are none, or one could not run, changed files.
@@ -212,18 +212,21 @@ class StrictController(PlainController):
         was_red = texts.difference(unknown, now.note_values("held"))
         changed = self._run.state.uncommitted_files(now.id) or iteration.before.size != iteration.after.size
         if was_red or (changed and (unknown or not texts)) or (texts and not self._demands_proof):
-            return Finding()
+            return Judgment()
         if not texts:
-            return Finding(unproved="it changed nothing, and nothing checks it: give it a `verify:` line")
+            return Judgment(unproved="it changed nothing, and nothing checks it: give it a `verify:` line")
         if now.note_values("claimed"):
-            return Finding(note=_HELD)
-        return Finding(unproved=f"{_HELD}, so they prove nothing")
+            return Judgment(note=_HELD)
+        return Judgment(unproved=f"{_HELD}, so they prove nothing")
 
     def _tick_and_commit(self, iteration: Iteration, note: str) -> str:
         """Ticks the task, then commits it, so that the commit has the tick. Returns why it could not, or nothing."""
         task, before = self._task, self._file.text
         self._edit_and_vouch(
-            edits.with_task_done, *(one.id for one in task.done_with_it), note="note" if note else "", why=note
+            edits.with_done_and_reopened,
+            *(one.id for one in task.with_done_above),
+            note="note" if note else "",
+            why=note,
         )
         if self._run.mode_start.asked.in_place:
             self._run.write_statuses_to_plan()
@@ -234,7 +237,7 @@ class StrictController(PlainController):
         if failed:
             self._edit_and_vouch(lambda text: edits.restore_own_sections(before, text).text)
         else:
-            save_files_before_build(self._run, task.id)  # forgets them
+            save_uncommitted_texts(self._run, task.id)  # forgets them
         return failed
 
     def put_tasks_down(self) -> None:
@@ -253,7 +256,7 @@ class StrictController(PlainController):
         self._edit_and_vouch(edits.with_tasks_reopened, broken or {})
         return broken
 
-    def _leave_for_later(self, iteration: Iteration) -> Iteration:
+    def _end_failed_attempt(self, iteration: Iteration) -> Iteration:
         """Leaves the task for later; if --on-failure says restore, discards its changes, unless the run ends."""
         if iteration.ended is None and self._run.settings.on_failure == "restore":
             self._guard.discard_attempt()

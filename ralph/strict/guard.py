@@ -13,8 +13,8 @@ from pathlib import Path
 from ralph import files
 from ralph.agent.turn import Commits
 from ralph.errors import RalphError
-from ralph.git.repository import Repository, jj_commit
-from ralph.git.settings import snapshot_git_folders
+from ralph.git.repository import Repository, try_jj_commit
+from ralph.git.settings import snapshot_hooks_and_rules
 from ralph.plan.tasks.edits import restore_own_sections
 from ralph.process import signals
 from ralph.process.supervisor import Command
@@ -42,7 +42,7 @@ _disk_errors_end_the_run = files.os_errors_as_ralph_errors(
 )
 
 
-class Guard:
+class TreeGuard:
     """Guards the working tree around the current folder.
 
     It asks the run what may change when an iteration begins, since each mode has its own settings.
@@ -97,7 +97,7 @@ class Guard:
         if not self.why_no_git_may_run():
             self._run.remove_orphaned_locks("the agent")
         if self.own_progress:
-            findings.tampered = put_progress_back(self._run, self.own_progress)
+            findings.tampered = put_own_sections_back(self._run, self.own_progress)
         self._settle_turn(findings)
         findings.blocks_run = self.blocked
 
@@ -105,7 +105,7 @@ class Guard:
         """Returns why the run has to end before git runs here again; empty if it need not."""
         settings = self._run.git_settings
         if not self.blocked:
-            now = self._snapshot_outside()
+            now = self._snapshot_outside_tree()
             settings.compare_files(self._before.compared, now)
             self._before.compared = now
             self.blocked = settings.block_reason
@@ -116,9 +116,9 @@ class Guard:
     @_disk_errors_end_the_run
     def undo_changes_by_checks(self) -> None:
         """Puts back what checks and hooks changed, since the agent may have written them."""
-        put_progress_back(self._run, self.own_progress)
+        put_own_sections_back(self._run, self.own_progress)
         if not self.why_no_git_may_run():
-            self._keep_commit_and_put_head_back()
+            self._put_head_and_index_back()
             if self._before.only or self._shadow.is_protected_touched():  # a look at all files takes long
                 self._put_files_back()
 
@@ -130,7 +130,7 @@ class Guard:
         changes = self._shadow.changes()
         if self._repository and (names := [name for name in changes if not name.endswith("/")]):
             self._repository.keep_files(names)
-        _, undone = self._undo(lambda _: "thrown away")
+        _, undone = self._undo_or_leave(lambda _: "thrown away")
         if count := sum(map(len, undone.values())):
             self._complain(f"restored {plural(count, 'file')}; what went is in {self._state.folder}/kept")
         if not self.blocked:
@@ -159,7 +159,7 @@ class Guard:
             own.append(os.path.relpath(self._plan, self._root))
         if self._run.settings.auto_commit:
             if self._has_jj and changed:
-                failed = jj_commit(changed, message)
+                failed = try_jj_commit(changed, message)
                 self.committed = Commits(count=int(not failed))
             elif self._repository and not self._has_jj:
                 run_git = self._failure_of_git_with_hooks
@@ -167,7 +167,7 @@ class Guard:
                 if left_out and not failed:
                     self._complain(f"{join_names(left_out)} changed, and no commit has that: git ignores it")
         if failed:
-            self._keep_commit_and_put_head_back()
+            self._put_head_and_index_back()
             return failed
         if self._repository and self._before.head:
             self._before.head = self._repository.save_head_and_index()
@@ -183,7 +183,7 @@ class Guard:
         if not repository or not self._run.settings.auto_commit or self._has_jj or name == ".":
             return ""
         if any(
-            one == name or one.startswith(f"{name}/") for one in self._state.uncommitted_files(self._run.current.task)
+            one == name or one.startswith(f"{name}/") for one in self._state.uncommitted_files(self._run.latest.task)
         ):
             return ""
         asked = ("cat-file", "--filters") if part else ("rev-parse", "--verify", "--quiet")
@@ -219,9 +219,9 @@ class Guard:
         self._changed_by_user = ()
         return findings.tampered
 
-    def head_id(self) -> str:
+    def short_head(self) -> str:
         """The commit of HEAD, shortened; empty if there is none."""
-        return self._repository.read_head()[1][:10] if self._repository else ""
+        return self._repository.branch_and_commit()[1][:10] if self._repository else ""
 
     @_disk_errors_end_the_run
     def remember_tree(self) -> None:
@@ -231,8 +231,8 @@ class Guard:
         shadow.take_snapshot(repository)
         self._moved_before = repository.moved_submodules() if repository else ()
         self._before = TreeBefore(
-            record=run.current.transcript.name,
-            task=run.current.task,
+            record=run.latest.transcript.name,
+            task=run.latest.task,
             is_strict=run.mode_start.is_strict_build,
             only=run.settings.only,
             repository_paths=repository.paths if repository else (),
@@ -242,16 +242,16 @@ class Guard:
             protected=shadow.protected,
             snapshot=shadow.snapshot,
         )
-        self._before.compared = self._snapshot_outside()
+        self._before.compared = self._snapshot_outside_tree()
         self._state.save_note(self._before)
 
-    def _snapshot_outside(self) -> dict[str, str]:
+    def _snapshot_outside_tree(self) -> dict[str, str]:
         """The state of what is only compared: git's hooks and links; under --strict also files outside the tree."""
-        found = snapshot_git_folders(*self._repository.paths[:3]) if self._repository else {}
+        found = snapshot_hooks_and_rules(*self._repository.paths[:3]) if self._repository else {}
         outside = self._outside if self._before.is_strict else []
         for path in [path for place in outside for path in (place, *place.glob("*")) if path.is_file()]:
             found[str(path)] = (
-                _plan_settings_text(files.read_text(path), path) if path == self._plan else files.read_text(path)
+                _settings_in_plan(files.read_text(path), path) if path == self._plan else files.read_text(path)
             )
         return found
 
@@ -264,7 +264,7 @@ class Guard:
         """
         repository, before = self._repository, self._before
         if before.is_strict:
-            self._keep_commit_and_put_head_back(end)
+            self._put_head_and_index_back(end)
         changed, undone = self._put_files_back()
         both = {name for name in end.changes if os.path.lexists(self._root / name)} if end else set()
         changed -= {*self._changed_by_user} - both
@@ -286,17 +286,17 @@ class Guard:
         repository, head = self._repository, self._before.head
         if self.blocked or not repository or not head:
             return
-        if repository.read_head()[1] != head[1]:
+        if repository.branch_and_commit()[1] != head[1]:
             since = [f"^{head[1]}"] if head[1] else []
             names = repository.list_names("log", "-z", "-m", "--format=", "--name-only", "--no-renames", "HEAD", *since)
-            has_forbidden |= any(self._why_not(name.lstrip("\n")) for name in names if name.strip("\n"))
-        if has_forbidden and (ref := self._keep_commit_and_put_head_back(end)):
+            has_forbidden |= any(self._why_forbidden(name.lstrip("\n")) for name in names if name.strip("\n"))
+        if has_forbidden and (ref := self._put_head_and_index_back(end)):
             message = repository.output_or_empty("log", "-1", "--format=%B", ref)
             _, failed, _ = repository.commit_files(changed, (), message, self._failure_of_git_with_hooks)
             if failed:
                 self._complain(f"what may stay of the agent's commits stays uncommitted: {failed}")
 
-    def _keep_commit_and_put_head_back(self, end: TreeAfterDeath | None = None) -> str:
+    def _put_head_and_index_back(self, end: TreeAfterDeath | None = None) -> str:
         """Puts HEAD and the index back. Returns a ref to what HEAD was; empty if it was not moved to a new commit.
 
         What the user moved or staged after an iteration in which ralph died stays.
@@ -304,7 +304,7 @@ class Guard:
         repository, head, kept = self._repository, self._before.head, ""
         if not repository or not head or self.blocked:
             return kept
-        now, (branch, commit, were_begun) = repository.read_head(), head
+        now, (branch, commit, were_begun) = repository.branch_and_commit(), head
         begun = [one for one in repository.operation_files() if one not in were_begun]
         if end and [*end.head] != [*now]:
             if [*end.head] != [branch, commit]:
@@ -312,7 +312,7 @@ class Guard:
         elif begun or now != (branch, commit):
             if not any(now):  # HEAD has nonsense in it, so that git sees no repository
                 head_file = repository.git_dir / "HEAD"
-                files.write_in_place(head_file, os.fsencode(f"ref: {branch}\n" if branch else f"{commit}\n"))
+                files.write_own_file(head_file, os.fsencode(f"ref: {branch}\n" if branch else f"{commit}\n"))
             if commit and not repository.output_or_empty("cat-file", "-t", commit):
                 what = f"{repository.git_dir} lacks the commit {commit[:10]}, at which HEAD was: somebody made it again"
                 self.blocked = f"{what}; bring the old one back, or keep this one"
@@ -328,7 +328,7 @@ class Guard:
 
     def _put_files_back(self) -> tuple[set[str], dict[str, list[str]]]:
         """Puts back what may not change. Returns the files that remain changed, and by reason what was put back."""
-        left, undone = self._undo(self._why_not)
+        left, undone = self._undo_or_leave(self._why_forbidden)
         for why, names in undone.items():
             where = f"put back; what was there is in {self._state.folder / 'kept'}"
             self._run.put_back.update(dict.fromkeys(names[:10], 0))
@@ -338,7 +338,7 @@ class Guard:
             self._complain(what, once=within[0])
         return left.difference(within), undone
 
-    def _undo(self, why_undo: Callable[[str], str]) -> tuple[set[str], dict[str, list[str]]]:
+    def _undo_or_leave(self, why_undo: Callable[[str], str]) -> tuple[set[str], dict[str, list[str]]]:
         """Undoes each change that has a reason to be, except the user's. Returns the others, and by reason the undone.
 
         Ignore rules are undone first, and alone, since they may hide other changes.
@@ -363,14 +363,14 @@ class Guard:
                 return {name for name, how in changes.items() if how != HIDDEN}.difference(wrong), undone
         raise RalphError(f"{join_names(wrong)}: cannot be put back in {self._root}", 1)
 
-    def _why_not(self, name: str) -> str:
+    def _why_forbidden(self, name: str) -> str:
         """Returns why this file may not change; empty if it may. In a plan in words only the settings may not."""
         path, before = self._root / name, self._before
         if before.is_strict and {name, *map(str, Path(name).parents)}.intersection(before.protected):
             if os.path.realpath(path) != str(self._plan) or not path.is_file():
                 return _GOVERNS
             was = os.fsdecode(self._shadow.run("cat-file", "blob", f":{name}"))
-            if _plan_settings_text(was, path) != _plan_settings_text(files.read_text(path), path):
+            if _settings_in_plan(was, path) != _settings_in_plan(files.read_text(path), path):
                 return _GOVERNS
         within = os.path.relpath(path, self._run.top) + "/" * name.endswith("/")
         is_below = not within.startswith("../")
@@ -390,18 +390,18 @@ class Guard:
     def _note_uncommitted(self, task: str, names: Collection[str]) -> None:
         """Records, for the next run too, the files that attempts at this task changed and that are in no commit."""
         noted = self._state.load_note(UncommittedFiles) or UncommittedFiles()
-        noted.names[task] = sorted(names)
+        noted.by_task[task] = sorted(names)
         self._state.save_note(noted)
 
 
-def _plan_settings_text(text: str, plan: Path) -> str:
+def _settings_in_plan(text: str, plan: Path) -> str:
     """Returns the settings in a plan, or all of a plan in JSON; the user may edit the words of a plan."""
     if plan.suffix == ".json" or "json" in text:
         return text
     return repr([(one.variable, one.text) for one in sources.read_plan_settings(os.fsencode(text), plan.name)])
 
 
-def put_progress_back(run: Run, before: bytes) -> tuple[str, ...]:
+def put_own_sections_back(run: Run, before: bytes) -> tuple[str, ...]:
     """Puts ralph's own parts of the progress file back to `before`. Returns in words what had been changed."""
     run.read_progress()
     left, name = run.file.text, run.file.path.name

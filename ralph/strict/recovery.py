@@ -17,7 +17,7 @@ from ralph.run.judge import describe_open_tasks
 from ralph.screen.view import View
 from ralph.store import journal
 from ralph.store.state import TreeAfterDeath, TreeBefore, UnjudgedIteration
-from ralph.strict.guard import Guard, put_progress_back
+from ralph.strict.guard import TreeGuard, put_own_sections_back
 from ralph.strict.shadow import load_tree_notes
 from ralph.words import timestamp
 
@@ -40,8 +40,8 @@ def recover(run: Run, held_lock: Lock) -> None:
     check_can_begin(run)  # else the rest is left to a run that can
     run.file.read()  # puts the file back if it is gone
     try:
-        run.git_settings.compare_after_death()  # before any git runs
-        run.git_settings.begin()
+        run.git_settings.find_changes_before_death()  # before any git runs
+        run.git_settings.record_begin_state()
         if why := run.git_settings.block_reason:
             raise RalphError(why, 4)  # noqa: TRY301 - the user decides, as with all that is raised here
         before, end = load_tree_notes(run.state, death)
@@ -49,7 +49,7 @@ def recover(run: Run, held_lock: Lock) -> None:
             put_files_back(run, death, before, end)  # what may not change; the rest is its task's
         put_list_back(run, death, end)  # ticks that ralph did not make
         commit_ticked_tasks(run)  # or the tick is taken back
-        verify_or_refuse_done(run)  # which was never checked
+        unverify_or_refuse_done(run)  # which was never checked
     except RalphError as error:
         if error.exit_code == 4:
             run.file.edit(progress.with_blocked_line, error.message)
@@ -89,12 +89,12 @@ def put_list_back(run: Run, death: UnjudgedIteration, end: TreeAfterDeath | None
     if any(task.mark == "~" for task in tasks.read_tasks(own)):
         left = os.fsencode(end.progress) if end else run.file.text
         if edits.restore_own_sections(own, left).text != left:  # else its content is the user's
-            put_progress_back(run, own)
+            put_own_sections_back(run, own)
     elif own:  # it worked on no task, or ralph had put it down
         undo_ticks(run, death.mode, own)
 
 
-def verify_or_refuse_done(run: Run) -> None:
+def unverify_or_refuse_done(run: Run) -> None:
     """Has an unchecked RALPH_DONE verified, or refuses it if nothing can verify it."""
     if run.read_progress().done:
         open_ones = describe_open_tasks(run.file.last)
@@ -106,7 +106,7 @@ def verify_or_refuse_done(run: Run) -> None:
 
 def put_files_back(run: Run, death: UnjudgedIteration, before: TreeBefore, end: TreeAfterDeath | None) -> None:
     """Puts the tree and the repository back; other changes of the iteration are assigned to its task."""
-    guard = Guard(run, before)
+    guard = TreeGuard(run, before)
     if why := guard.why_no_git_may_run():
         run.state.remove_note(TreeBefore)
         raise RalphError(why, 4)
@@ -122,7 +122,7 @@ def commit_ticked_tasks(run: Run) -> None:
     """Commits tasks that were ticked and not committed, or unticks them."""
     done = [task.id for task in tasks.read_tasks(run.file.text) if task.done]
     for name in filter(run.state.uncommitted_files, done):
-        guard = Guard(run)  # which knows of no HEAD to put back: the user decides where it is now
+        guard = TreeGuard(run)  # which knows of no HEAD to put back: the user decides where it is now
         if why := guard.try_to_commit_task(name, f"{name}: done before ralph was killed\n\nRalph-Task: {name}\n"):
             what = f"{name} was ticked when ralph was killed, and cannot be committed"
             run.console.complain(f"{what}: {': '.join(why.splitlines())}")

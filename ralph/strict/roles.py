@@ -33,7 +33,7 @@ class Roles(NamedTuple):
         name = "".join(task.note_values("role")[-1:]).partition(":")[0]
         return name if name and name in (*self.order, self.fix) else self.order[0]
 
-    def next_role(self, role: str) -> str:
+    def next_role_or_empty(self, role: str) -> str:
         """Returns the next role in the order; empty after the last."""
         place = self.order.index(self.last_writer if role == _FIX else role) + 1
         return "".join(self.order[place : place + 1])
@@ -53,14 +53,14 @@ def roles_of(start: PreparedStart) -> Roles:
     return Roles(order, last_writer=writers[-1], fix=_FIX if mends else "")
 
 
-def save_files_before_build(run: Run, task_id: str) -> None:
+def save_uncommitted_texts(run: Run, task_id: str) -> None:
     """Saves the files that attempts at the task changed and no commit has, for the diff that its reviewer gets."""
     reviewed = run.state.load_note(FilesBeforeBuild) or FilesBeforeBuild()
     reviewed.texts[task_id] = {name: _read_tree_file(run, name) for name in run.state.uncommitted_files(task_id)}
     run.state.save_note(reviewed)
 
 
-def diff_since_review(run: Run, task_id: str) -> str:
+def diff_from_saved_files(run: Run, task_id: str) -> str:
     """Returns what build changed in these files since, as a diff; empty if it changed nothing."""
     found = list[str]()
     reviewed = run.state.load_note(FilesBeforeBuild) or FilesBeforeBuild()

@@ -64,9 +64,9 @@ class Shadow(Git):
 
     def take_snapshot(self, repository: Repository | None) -> None:
         """Takes a snapshot of all files when an iteration begins."""
-        tracked = [] if self.snapshot.checksum else self._rewrite_folder(repository)
+        tracked = [] if self.snapshot.checksum else self._reset_and_list_tracked(repository)
         self.snapshot = self.snapshot._replace(at=time.time() - TICK_S, left_alone=[])
-        found = self._compare()
+        found = self._file_statuses()
         rules = [name for name, how in found.items() if how == HIDDEN and is_ignore_file(name)]
         self.snapshot = self.snapshot._replace(hidden_rules=rules)
         changed = {name for name, how in found.items() if how not in (_SAME, HIDDEN)}
@@ -95,14 +95,14 @@ class Shadow(Git):
         except RalphError:  # the snapshot may have filled the disk
             shutil.rmtree(self.folder)
             raise
-        self.snapshot = self.snapshot._replace(checksum=self.index_checksum(), left_alone=left_alone, modes=modes)
+        self.snapshot = self.snapshot._replace(checksum=self.shadow_checksum(), left_alone=left_alone, modes=modes)
 
-    def _rewrite_folder(self, repository: Repository | None) -> list[str]:
+    def _reset_and_list_tracked(self, repository: Repository | None) -> list[str]:
         """Makes the shadow again when a run begins. Returns the names that the project tracks, even ignored ones.
 
         Links the project's objects, so that their contents need not be written again.
         """
-        self._prepare()
+        self._renew_folder()
         self._rules = b"/.jj/\n"
         shutil.rmtree(self.folder)
         self.folder.mkdir(mode=0o700)  # private files are copied into it
@@ -124,8 +124,8 @@ class Shadow(Git):
         """
         if os.path.realpath(self.root) != str(self.root):
             return {}
-        found = self._compare()
-        if self.index_checksum() != self.snapshot.checksum:
+        found = self._file_statuses()
+        if self.shadow_checksum() != self.snapshot.checksum:
             raise RalphError(f"{self.folder}: was changed, and does not know any more how files were", 1)
         differ = {name: how for name, how in found.items() if how not in (_SAME, HIDDEN)}
         if any(map(is_ignore_file, differ)):  # what nobody has touched since is not new, only no longer ignored
@@ -160,13 +160,13 @@ class Shadow(Git):
         for name in self.snapshot.modes.keys() & back:
             (self.root / name).chmod(self.snapshot.modes[name])
 
-    def _compare(self) -> dict[str, str]:
+    def _file_statuses(self) -> dict[str, str]:
         """Returns what `git status` says of each file. Writes nothing, so that a full disk hides no change."""
-        self._prepare()
+        self._renew_folder()
         excluded = [f":(top,exclude,literal){name}" for name in (*self.own, *self.snapshot.left_alone)]
         return {line[3:]: line[:2] for line in self.list_names(*_STATUS.split(), *excluded)}
 
-    def _prepare(self) -> None:
+    def _renew_folder(self) -> None:
         """Makes the folder a real one, and writes ralph's settings into it, whatever was there or wherever it led."""
         for place in (self.folder.parent, self.folder, *self.folder.glob("*")):
             if place.is_symlink():
@@ -174,9 +174,9 @@ class Shadow(Git):
         for name in ("objects", "refs", "info"):
             (self.folder / name).mkdir(parents=True, exist_ok=True, mode=0o700)
         for name, text in {**_SETTINGS, "info/exclude": self._rules}.items():
-            files.write_in_place(self.folder / name, text)
+            files.write_own_file(self.folder / name, text)
 
-    def index_checksum(self) -> str:
+    def shadow_checksum(self) -> str:
         """The checksum at the end of the index file; empty if there is none."""
         return files.read_or_empty(self._index)[-20:].hex()
 
@@ -218,7 +218,7 @@ def resume_shadow(before: TreeBefore, end: TreeAfterDeath | None = None) -> Shad
     """Returns the shadow with the files as they were, or as they were at the end; None if it is no longer intact."""
     shadow = Shadow(Path(before.root), before.own, before.protected, _AT_END if end else "index")
     shadow.snapshot = TreeSnapshot(*(end or before).snapshot)  # a list in a note that was loaded
-    return shadow if shadow.index_checksum() == shadow.snapshot.checksum != "" else None
+    return shadow if shadow.shadow_checksum() == shadow.snapshot.checksum != "" else None
 
 
 def record_tree_after_death(state: State, death: UnjudgedIteration) -> None:
@@ -243,7 +243,7 @@ def record_tree_after_death(state: State, death: UnjudgedIteration) -> None:
         note = TreeAfterDeath(
             record=before.record,
             changes=changes,
-            head=repository.read_head() if repository else (),
+            head=repository.branch_and_commit() if repository else (),
             staged=repository.staged_checksum() if repository else 0,
             progress=files.read_text(death.progress_path),
             snapshot=later.snapshot,

@@ -154,7 +154,7 @@ def _make_copy(found: PreparedStart, original: Path, folder: Path) -> tuple[str,
     What would lead that command to the original leads to the copy.
     """
     top = folder / "tree" / original.name  # the same name as the original, since notices show it
-    _copy_tree(original, top, folder)
+    _copy_whole_tree(original, top, folder)
     with_copied_paths = partial(re.sub, re.escape(str(original)) + r"(?![\w.-])", lambda _: str(top))
     plan, settings = with_copied_paths(found.asked.plan), found.settings
     here, file = (Path(with_copied_paths(os.path.realpath(path))) for path in (".", found.progress_path))
@@ -190,7 +190,7 @@ def _make_copy(found: PreparedStart, original: Path, folder: Path) -> tuple[str,
     return plan, partial(_run_shown, env=env)
 
 
-def _copy_tree(original: Path, copy: Path, folder: Path) -> None:
+def _copy_whole_tree(original: Path, copy: Path, folder: Path) -> None:
     """Copies the current working tree, including ignored files, and its repository, which may lie elsewhere."""
     _copy_folder(original, copy)
     git = copy / ".git"

@@ -93,7 +93,7 @@ def main() -> None:
     plan, file = map(Path, sys.argv[2:4])
     now = progress.parse(file.read_bytes())
     if not now.tasks and not now.done:
-        message = _fake_planning(plan, file)
+        message = _add_points_as_tasks(plan, file)
     elif not sys.argv[1] or now.mode in ("plan", "validate"):
         message = "Nothing is missing."
     elif signal := _SIGNAL.search(sys.stdin.buffer.read().decode(errors="replace")):
@@ -104,11 +104,11 @@ def main() -> None:
     print(json.dumps({"type": "result", "result": message, "total_cost_usd": 0.0}))
 
 
-def _fake_planning(plan: Path, file: Path) -> str:
+def _add_points_as_tasks(plan: Path, file: Path) -> str:
     """Makes a task of every list item of the plan, or one of the whole plan; returns the final words."""
     points = _POINT.findall(plan.read_bytes()) or [f"Build what {plan.name} says".encode(errors="replace")]
     lines = [b"- [ ] " + point for point in points]
-    _show_and_write(file, progress.with_tasks_added(file.read_bytes(), lines))
+    _print_step_and_write(file, progress.with_tasks_added(file.read_bytes(), lines))
     return f"{plural(len(lines), 'task')} written, in the order of the plan."
 
 
@@ -120,11 +120,11 @@ def _fake_work_on_task(file: Path) -> str:
         task = now.open[0]
         work = _attempt_task(task.whole, f"{now.ticked + 1}")
         if sys.argv[1] == "commit":
-            _run_command(f"git add {shlex.join(work.files)} && git commit -qm {shlex.quote(work.message)}")
+            _run_or_exit(f"git add {shlex.join(work.files)} && git commit -qm {shlex.quote(work.message)}")
         mark = text.index(b"[", task.line.start) + 1
         text = progress.replace_ranges(text, [(mark, mark + 1, b"x")])
         now = progress.parse(text)
-    _show_and_write(file, text if now.open else progress.with_status(text, "RALPH_DONE"))
+    _print_step_and_write(file, text if now.open else progress.with_status(text, "RALPH_DONE"))
     return f"{now.ticked} of {plural(len(now.tasks), 'task')} done."
 
 
@@ -136,17 +136,17 @@ def _attempt_task(task_text: str, number: str) -> SampleTask:
         {name: note}, f"test -s {name}", f"chore: pretend to build {task_text[:56]}"
     )
     for path, content in work.files.items():
-        _show_and_write(Path(path), content.encode(errors="replace"))
-    _run_command(work.check)
+        _print_step_and_write(Path(path), content.encode(errors="replace"))
+    _run_or_exit(work.check)
     return work
 
 
-def _show_and_write(path: Path, text: bytes) -> None:
+def _print_step_and_write(path: Path, text: bytes) -> None:
     _print_step(type="tool_use", name="Edit" if path.exists() else "Write", input={"file_path": str(path)})
     files.replace_file(path, text)
 
 
-def _run_command(command: str) -> None:
+def _run_or_exit(command: str) -> None:
     """Runs a shell command; the agent exits with 1 if it fails."""
     _print_step(type="tool_use", name="Bash", input={"command": command})
     # As long as the real agent lets a command run; a git hook may run all tests.

@@ -169,13 +169,13 @@ def encode_text(text: str) -> bytes:
     return re.sub("[\ud800-\udc7f\udd00-\udfff]", "\ufffd", text).encode(errors="surrogateescape")
 
 
-def insert_lines(text: bytes, start: int, lines: Sequence[bytes]) -> bytes:
-    """The text with these whole lines inserted at byte `start`, where a line begins, with its own line ends."""
+def insert_lines(text: bytes, offset: int, lines: Sequence[bytes]) -> bytes:
+    """The text with these whole lines inserted at byte `offset`, where a line begins, with its own line ends."""
     newline = b"\r\n" if re.match(rb"[^\n]*\r\n", text) else b"\n"
     first = len(BOM) if text.startswith(BOM) else 0
-    start = max(start, first)
-    lead = newline if start > first and not text[:start].endswith(b"\n") else b""
-    return text[:start] + lead + b"".join(line + newline for line in lines) + text[start:]
+    offset = max(offset, first)
+    lead = newline if offset > first and not text[:offset].endswith(b"\n") else b""
+    return text[:offset] + lead + b"".join(line + newline for line in lines) + text[offset:]
 
 
 def replace_ranges(text: AnyStr, changes: Iterable[tuple[int, int, AnyStr]]) -> AnyStr:

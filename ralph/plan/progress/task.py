@@ -80,9 +80,9 @@ class Task:
         """How many attempts at it failed."""
         return len(self.note_values("failed"))
 
-    def may_fail_again(self, most: int | None) -> bool:
-        """Whether it may be tried again after one more failure, with at most `most` attempts, None for no limit."""
-        return most is None or self.failed_tries + 1 < most
+    def is_last_try(self, most: int | None) -> bool:
+        """Whether one more failure would be the last of `most` attempts, None for no limit."""
+        return most is not None and self.failed_tries + 1 >= most
 
     @property
     def status(self) -> str:
@@ -90,7 +90,7 @@ class Task:
         return STATUSES["x" if self.done else self.mark]
 
     @property
-    def done_with_it(self) -> list["Task"]:
+    def with_done_above(self) -> list["Task"]:
         """The task, then the tasks above it that will be done once it is, innermost first."""
         found = [self]
         for one in self.above:

@@ -68,7 +68,7 @@ def with_evidence_replaced(text: bytes, task_id: str, notes: Sequence[Note]) -> 
     return _with_mark_and_notes(text, task_id, "", new, _OF_EVIDENCE) if new else text
 
 
-def with_failure(text: bytes, task_id: str, why: str, most: int | None = None, *, is_claimed: bool = False) -> bytes:
+def with_failure(text: bytes, task_id: str, why: str, most: int | None = None, *, keep_claim: bool = False) -> bytes:
     """The text with one more failed: line, and the task pending, or blocked if that was the last of `most` attempts.
 
     Forgets a claim that nothing proved, unless that claim is the failure.
@@ -77,8 +77,8 @@ def with_failure(text: bytes, task_id: str, why: str, most: int | None = None, *
         return text
     tries = task.failed_tries + 1
     note = f"failed: {timestamp()} attempt {tries}"
-    text = with_mark(text, " ", task_id, note=note, why=why, gone=() if is_claimed else ("claimed",))
-    if task.may_fail_again(most):
+    text = with_mark(text, " ", task_id, note=note, why=why, gone=() if keep_claim else ("claimed",))
+    if not task.is_last_try(most):
         return text
     reason, *_ = why.split("\n")
     return with_mark(text, "!", task_id, note="blocked", why=f"given up after attempt {tries}: {reason}")
@@ -93,7 +93,7 @@ def with_tasks_reopened(text: bytes, broken: Mapping[str, str]) -> bytes:
     return text
 
 
-def with_task_done(text: bytes, *ids: str, note: str = "", why: str = "") -> bytes:
+def with_done_and_reopened(text: bytes, *ids: str, note: str = "", why: str = "") -> bytes:
     """The text with these tasks ticked; reopens, twice at most, what agents blocked, since it may depend on these."""
     text = with_mark(text, "x", *ids, note=note, why=why)
     for task in read_tasks(text):
@@ -134,7 +134,7 @@ def without_new_ticks(before: bytes, text: bytes) -> bytes:
     return with_mark(text, " ", *new)
 
 
-class MendedList(NamedTuple):
+class RestoredList(NamedTuple):
     """A text in which everything of ralph's is as it was before."""
 
     text: bytes
@@ -144,7 +144,7 @@ class MendedList(NamedTuple):
     """How many changes were undone, by kind, such as `tick`; 0 for a kind that has no number."""
 
 
-def restore_own_sections(before: bytes, after: bytes) -> MendedList:
+def restore_own_sections(before: bytes, after: bytes) -> RestoredList:
     """The text `after` with what is ralph's alone as it is in `before`, except a new RALPH_STOP or RALPH_BLOCKED.
 
     If that is impossible, the text is `before`, with only those words added.
@@ -152,10 +152,10 @@ def restore_own_sections(before: bytes, after: bytes) -> MendedList:
     wanted = _parsed_tasks_and_status(before)
     left = _parsed_tasks_and_status(after)
     if left == wanted:
-        return MendedList(after)
+        return RestoredList(after)
     known = {name for task in read_tasks(before) for name in (task.id, task.text) if name}
     new = [task for task in read_tasks(after) if known.isdisjoint((task.id, task.text))]
-    merged = _merge_sections(before, after, new)
+    merged = _restore_our_sections(before, after, new)
     text = merged if _parsed_tasks_and_status(merged) == wanted else before
     stops = progress.parse(after).words
     for word in _STOPS:  # into Status, where the user would look for it
@@ -165,7 +165,7 @@ def restore_own_sections(before: bytes, after: bytes) -> MendedList:
     free = {*wanted, *format_task_lines(new)}
     came = [line for line in left if line not in free]
     what = [*(f"{_quote_line(line)} added" for line in came), *(f"{_quote_line(line)} removed" for line in gone)]
-    return MendedList(text, tuple(what[:40]), _count_ticks_and_checks(gone, came, left) if what else {})
+    return RestoredList(text, tuple(what[:40]), _count_ticks_and_checks(gone, came, left) if what else {})
 
 
 def _count_ticks_and_checks(gone: Sequence[bytes], came: Sequence[bytes], left: Sequence[bytes]) -> Mapping[str, int]:
@@ -193,7 +193,7 @@ def _parsed_tasks_and_status(text: bytes) -> list[bytes]:
     return lines + progress.section_lines(text, "Verification") + format_task_lines(read_tasks(text))
 
 
-def _merge_sections(before: bytes, after: bytes, new: Sequence[Task]) -> bytes:
+def _restore_our_sections(before: bytes, after: bytes, new: Sequence[Task]) -> bytes:
     """Ralph's sections from `before`, then all others from `after`, and the new tasks, unticked, in Proposed."""
     parts = [section for is_ours, section in _split_by_owner(before) if is_ours]
     parts += [section for is_ours, section in _split_by_owner(after) if not is_ours]
