@@ -170,9 +170,9 @@ EDITS: dict[str, tuple[Any, bytes, Any]] = {
         VERIFIED,
         lambda was, now: was.done == bool(now.verified),
     ),
-    "not verified": (partial(progress.without_lines, word="Verified"), VERIFIED, lambda _, now: not now.verified),
+    "not verified": (partial(progress.without_lines, first_word="Verified"), VERIFIED, lambda _, now: not now.verified),
     "no block": (
-        partial(progress.without_lines, word="RALPH_BLOCKED"),
+        partial(progress.without_lines, first_word="RALPH_BLOCKED"),
         rb"RALPH_BLOCKED(?::.*)?",
         lambda _, now: now.blocked is None,
     ),

@@ -90,7 +90,7 @@ def why_nothing_to_do(start: PreparedStart, text: bytes) -> RalphError | None:
     if start.state.unjudged_iteration() and now.blocked is None:
         return None  # what the run wrote that died was never checked
     stop = stop_reason(now, Tally(), start.settings)
-    if stop and stop.reason is Reason.DONE and start.is_strict_build and start.is_verified_stale(now):
+    if stop and stop.reason is Reason.DONE and start.is_strict_build and start.has_changed_since_verified(now):
         return None
     ready = (now.tasks and not now.open) or (start.imported and not now.tasks)
     if not stop and start.is_strict_build and not ready:

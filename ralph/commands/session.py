@@ -169,7 +169,7 @@ def _prepare_session(run: Run, held_lock: Lock) -> None:
         start.read_valid_tasks(file.text)  # ends the run here if the list is wrong
     run.changes.begin()
     modes.replace_controller(run)
-    if start.is_strict_build and file.last.verified and start.is_verified_stale(file.last):
+    if start.is_strict_build and file.last.verified and start.has_changed_since_verified(file.last):
         file.edit(progress.without_lines, "Verified")
     now = file.last
     if now.blocked_by_ralph and has_terminal_output():

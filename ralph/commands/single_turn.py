@@ -37,7 +37,7 @@ def show_dry_run(start: PreparedStart) -> None:
         if role := roles_of(start).role_of_task(task):
             start = start.in_mode(role, as_role=True)
         values = _values_beside_task(start, task.id) | acceptance.values_of_task(
-            task, acceptance.new_session_token(), start.state
+            task, acceptance.new_run_token(), start.state
         )
     agent = start.agents[0]._replace(rung=int(str(values.get("TRY", 1))) - 1)
     text = start.load_prompt().render({**values, "CAN_RUN": agent.can_run_commands(start.settings)})

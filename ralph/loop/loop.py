@@ -5,7 +5,7 @@ so a restart needs no code: the same command continues where the file says.
 """
 
 from ralph.loop.iteration import notify_and_pause, pause_between, record_and_report
-from ralph.loop.modes import advance_mode, begin_validation_if_due, claim_done_if_all_ticked, switch_to_file_mode
+from ralph.loop.modes import advance_mode, begin_validation_if_due, claim_done_if_all_ticked, follow_mode_line
 from ralph.plan import progress
 from ralph.run.context import Run
 from ralph.run.evidence import accept_done_or_count_refusal, run_first_verify_if_due
@@ -38,7 +38,7 @@ def prepare_next_iteration(run: Run) -> Stop | None:
     run.read_progress()
     is_due = begin_validation_if_due(run)
     if run.file.last.mode != run.live.file_mode:
-        switch_to_file_mode(run)
+        follow_mode_line(run)
     run.controller.tidy_list_and_role()
     while needs_final_check(run.file.last, run.settings) and not run.stop_if_interrupted():
         accept_done_or_count_refusal(run)

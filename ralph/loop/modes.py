@@ -39,7 +39,7 @@ def stop_controller(run: Run) -> None:
     run.update_iteration(task="", values={})
 
 
-def switch_to_file_mode(run: Run) -> None:
+def follow_mode_line(run: Run) -> None:
     """Switches to the mode that the `Mode:` line of the progress file names now."""
     before, now = "build" if run.mode_start.is_role else run.mode, run.file.last
     if now.done or run.controller.is_busy:

@@ -175,7 +175,7 @@ def _check_file(path: str, holds: str, lacks: WhyCommitLacks) -> CheckResult:
     return CheckResult(1 if odd else 0, f"{what} {odd}")
 
 
-def new_session_token() -> str:
+def new_run_token() -> str:
     """Returns a run token: an agent that repeats it has read this run's prompt."""
     return time.strftime("ralph-%Y%m%d-%H%M%S-") + os.urandom(6).hex()
 

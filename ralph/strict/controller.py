@@ -38,7 +38,7 @@ class StrictController(PlainController):
         super().__init__(run, guard.around_turn)
         self._file, self._guard, self.why_commit_lacks = run.file, guard, guard.why_commit_lacks
         self._roles = roles_of(run.mode_start)
-        self._token = acceptance.new_session_token()
+        self._token = acceptance.new_run_token()
 
     def tidy_list_and_role(self) -> None:
         """Gives each task an id, ticks those whose subtasks are all done, and leaves none in progress."""

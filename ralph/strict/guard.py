@@ -277,11 +277,13 @@ class TreeGuard:
             self._changed_earlier = self._state.uncommitted_files(before.task)
             self._note_uncommitted(before.task, changed.union(self._changed_earlier))
         else:
-            self._remake_commits(changed, end, has_forbidden=bool(findings.outside))
+            self._commit_allowed_rest(changed, end, has_forbidden=bool(findings.outside))
         before.is_settled = True
         self._state.save_note(before)
 
-    def _remake_commits(self, changed: Collection[str], end: TreeAfterDeath | None, *, has_forbidden: bool) -> None:
+    def _commit_allowed_rest(
+        self, changed: Collection[str], end: TreeAfterDeath | None, *, has_forbidden: bool
+    ) -> None:
         """Makes one commit of the allowed rest of the agent's, if anything is forbidden there or in the tree."""
         repository, head = self._repository, self._before.head
         if self.blocked or not repository or not head:

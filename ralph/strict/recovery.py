@@ -36,7 +36,7 @@ def recover(run: Run, held_lock: Lock) -> None:
     death = run.state.unjudged_iteration()
     if not death:
         return
-    report_death(run, death)  # once, whatever becomes of the runs that follow
+    report_and_record_death(run, death)  # once, whatever becomes of the runs that follow
     check_can_begin(run)  # else the rest is left to a run that can
     run.file.read()  # puts the file back if it is gone
     try:
@@ -67,7 +67,7 @@ def end_leftover_processes(run: Run, held_lock: Lock) -> None:
             run.console.complain(f"removed {lock}, left behind by the run before")
 
 
-def report_death(run: Run, death: UnjudgedIteration) -> None:
+def report_and_record_death(run: Run, death: UnjudgedIteration) -> None:
     """Reports how that iteration ended, on the screen and in the journal, unless the journal has it."""
     found = journal.read(run.state.journal)
     if journal.is_iteration_recorded(found, death):

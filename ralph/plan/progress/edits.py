@@ -80,9 +80,9 @@ def with_blocked_line(text: bytes, why: str) -> bytes:
     return with_lines_added(text, "Status", [encode_text(f"RALPH_BLOCKED: {BY_RALPH}{' '.join(why.split())}")])
 
 
-def without_lines(text: bytes, word: str) -> bytes:
-    """The text without the lines of this word in `Progress.words`."""
-    return replace_ranges(text, [(line.start, line.end, b"") for line in parse(text).words.get(word, ())])
+def without_lines(text: bytes, first_word: str) -> bytes:
+    """The text without the lines that begin with this word, as far as they are in `Progress.words`."""
+    return replace_ranges(text, [(line.start, line.end, b"") for line in parse(text).words.get(first_word, ())])
 
 
 def with_tasks_added(text: bytes, lines: Sequence[bytes]) -> bytes:
