@@ -4,8 +4,9 @@ import os
 import stat
 import time
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -23,6 +24,8 @@ TICK_S = 0.02
 """Timestamps of files may be this many seconds behind."""
 IN_NO_OTHER = "--ignore-submodules=dirty"
 """Keeps git out of repositories within the tree, whose settings may be an agent's."""
+LINES = "--numstat -z --no-renames --no-ext-diff"
+"""Has git print for each file how many lines differ."""
 # git's name for the empty tree.
 _EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 # Seconds that a lock must stay unchanged before it counts as orphaned.
@@ -76,15 +79,13 @@ _Files = dict[str, tuple[str, object]]
 _Tree = tuple[str, _Files]
 
 
-def commits_between(git: Callable[..., Finished], old: str, new: str) -> tuple[Commits, list[str]]:
-    """Counts the commits from `old`, empty before the first, to `new`, with their lines; and lists their files."""
-    printed = git("diff", "--numstat", "-z", "--no-renames", "--no-ext-diff", old or _EMPTY_TREE, new).stdout
-    rows = [row.split("\t", 2) for row in names_in(printed)]
+def count_lines(numstat: Iterable[str], commits: Commits) -> tuple[Commits, list[str]]:
+    """Returns these commits with the lines that they add and remove, as `--numstat` prints them; and their files."""
+    rows = [row.lstrip("\n").split("\t", 2) for row in numstat]
     added, removed = (
         sum(int(row[at]) for row in rows if row[at] != "-") for at in (0, 1)
     )  # a dash marks a binary file
-    count = int(git("rev-list", "--count", f"{old}..{new}" if old else new).stdout or 0)
-    return Commits(count=count, added=added, removed=removed, head=new, base=old), [row[2] for row in rows]
+    return replace(commits, added=added, removed=removed), [row[2] for row in rows]
 
 
 def git_folder(tree: Path) -> Path:
@@ -154,7 +155,10 @@ class ChangeFinder:
         names = {name for name, _ in before.items() ^ files.items()}
         commits = Commits(head=head, base=base)
         if head not in ("", base):
-            commits, differ = commits_between(partial(run_git, cwd=self.tree), base, head)
+            git = partial(run_git, cwd=self.tree)
+            count = int(git("rev-list", "--count", f"{base}..{head}" if base else head).stdout or 0)
+            printed = git("diff", *LINES.split(), base or _EMPTY_TREE, head).stdout
+            commits, differ = count_lines(names_in(printed), replace(commits, count=count))
             names.update(differ)
         return commits, tuple(name for name in sorted(names) if not self._is_own(name))
 
