@@ -250,7 +250,7 @@ _VERBS = [
     ),
     _make_verb(
         "config",
-        "ralph.commands.config:set_auto_commit",
+        "ralph.commands.config:set_or_show_auto_commit",
         "Settings for all projects, kept in ~/.ralph.env: `ralph config commit on|off|status`.",
         click.Argument(["what"], type=click.Choice(("commit",)), expose_value=False),
         click.Argument(

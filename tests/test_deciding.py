@@ -153,5 +153,5 @@ def test_how_a_run_ends_also_after_a_block_which_leaves_one_attempt(
     opened: str, story: Sequence[Iteration], settings: Settings, end: str
 ) -> None:
     tally = Tally()
-    tally.allow_one_more(opened, settings)
+    tally.start_near_limit(opened, settings)
     assert ends(story, settings, tally) == end

@@ -43,7 +43,7 @@ LISTED = """- [ ] T-001: Add the cart
 
 
 def imported(text: str, name: str = "plan.json") -> ImportedTasks:
-    found = taskjson.import_tasks(Path(name), text.encode(errors="surrogateescape"))
+    found = taskjson.find_task_list(Path(name), text.encode(errors="surrogateescape"))
     assert found is not None
     return found
 
@@ -94,7 +94,7 @@ def test_a_plan_in_markdown_may_hold_one_as_a_block() -> None:
         assert imported(text, "plan.md").place == "plan.md:17"
     block = '```json ralph\n{"tasks": [{"id": "a", "description": "Yes", "priority": 1, "status": "pending"}]}\n```\n'
     assert listed(block, "plan.md") == "- [ ] a: Yes\n  - priority: 1", "one that says it is one is one"
-    assert taskjson.import_tasks(Path("plan.md"), b"```json\n{ ... }\n```\n") is None
+    assert taskjson.find_task_list(Path("plan.md"), b"```json\n{ ... }\n```\n") is None
 
 
 # What is refused, and whole runs.
@@ -126,7 +126,7 @@ BLOCK = '# P\n\n```json\n[{"title": "x", "passes": false}]\n```\n'
 )
 def test_what_is_wrong_is_named_with_its_line_and_path(text: str, message: str) -> None:
     with pytest.raises(RalphError) as raised:
-        taskjson.import_tasks(Path("folder", message.partition(":")[0]), text.encode())
+        taskjson.find_task_list(Path("folder", message.partition(":")[0]), text.encode())
     assert (raised.value.exit_code, raised.value.message[: len(message)]) == (2, message)
 
 

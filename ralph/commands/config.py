@@ -31,7 +31,7 @@ _SEEN = (
 )
 
 
-def set_auto_commit(choice: str) -> None:
+def set_or_show_auto_commit(choice: str) -> None:
     """Turns commits on or off for all projects, in ~/.ralph.env, or prints which it is."""
     if choice != "status":
         save_home_settings({"RALPH_AUTO_COMMIT": choice})

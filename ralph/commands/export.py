@@ -20,7 +20,7 @@ def export_tasks(word: str | None, *, form: str | None, output: str | None, prog
     """
     plan = plans.find_plan(word, progress_file)
     data, listed = files.read_or_empty(plan.path), files.read_or_empty(plan.progress_path)
-    imported = taskjson.import_tasks(plan.path, data)
+    imported = taskjson.find_task_list(plan.path, data)
     if imported and not listed:
         today = tuple(imported.tasks)
     else:

@@ -55,7 +55,7 @@ def find_start(asked: options.Invocation) -> PreparedStart:
     if plan.name.endswith(".json") or b"json" in text.lower():
         from ralph.plan import taskjson  # noqa: PLC0415 - 10 ms that only plans that mention JSON pay
 
-        imported = taskjson.import_tasks(plan, text)
+        imported = taskjson.find_task_list(plan, text)
     now = progress.parse(files.read_or_empty(progress_path))
     start = PreparedStart(
         asked=asked,

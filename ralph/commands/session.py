@@ -178,7 +178,7 @@ def _prepare_session(run: Run, held_lock: Lock) -> None:
     state.remove_iteration_note()
     run.screen.remark(f"ralph: {notices.first_line(run)}")
     if opened := state.load_note(PlanBlock):
-        run.tally.allow_one_more(opened.reason, run.settings)
+        run.tally.start_near_limit(opened.reason, run.settings)
     state.remove_note(PlanBlock)
     is_first_sum = run.settings.max_total_cost is not None and "Spent" not in now.words
     # Only where it is needed, since 3,000 iterations take 90 ms.

@@ -175,17 +175,17 @@ class ImportedTasks:
         return [RalphError(f"{what}: {join_names(missing)}", fix=fix)]
 
 
-def import_tasks(path: Path, data: bytes) -> ImportedTasks | None:
+def find_task_list(plan: Path, data: bytes) -> ImportedTasks | None:
     """The task list that the plan is or contains; None for one in prose. Raises RalphError with all that is wrong."""
     spans = []
-    if path.name.endswith(".json"):
+    if plan.name.endswith(".json"):
         spans.append((len(BOM) if data.startswith(BOM) else 0, len(data)))
     else:
         for first, last in read_lines_and_fences(data).fences:
             opening = _OPENING.match(data, first.start)
             if opening and (opening[1] or _TELLING.search(data, opening.end(), last.start)):
                 spans.append((opening.end(), last.start))
-    found = [ImportedTasks(path.name, data, *span) for span in spans]
+    found = [ImportedTasks(plan.name, data, *span) for span in spans]
     if len(found) > 1:
         places = ", ".join(one.place for one in found)
         raise RalphError(f"{places}: are several task lists in JSON", fix="leave one; an example is begun with ```text")
@@ -230,7 +230,7 @@ def task_as_json(task: Task, form: str) -> dict[str, Any]:
 def update_statuses(plan: Path, text: bytes) -> None:
     """Updates which tasks are done in a plan in JSON from the progress file `text`; no other byte changes."""
     data = read_or_empty(plan)
-    if imported := import_tasks(plan, data):
+    if imported := find_task_list(plan, data):
         today = [task for task in tasks.read_tasks(text) if task.mark in " x" and task.id in imported.parts]
         updated = replace_ranges(data, [(*imported.span, with_statuses(imported, today))])
         if updated != data:

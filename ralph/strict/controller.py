@@ -16,7 +16,7 @@ from ralph.run.context import Run
 from ralph.run.evidence import accept_or_refuse_done, verify_unless_interrupted
 from ralph.run.judge import Iteration
 from ralph.run.stop_rules import Reason, Stop
-from ralph.strict.final_words import Judgment, commit_message, read_final_words, requested_mode
+from ralph.strict.final_words import AttemptVerdict, commit_message, read_final_words, requested_mode
 from ralph.strict.guard import TreeGuard
 from ralph.strict.roles import diff_from_saved_files, roles_of, save_uncommitted_texts
 from ralph.words import join_names, plural, timestamp
@@ -133,27 +133,29 @@ class StrictController(PlainController):
                     save_uncommitted_texts(run, task.id)
                 self._mark_task(" ", "role", role)
             elif why := self._tick_and_commit(iteration, found.note):
-                found = Judgment(failed=why, red=True)
+                found = AttemptVerdict(why_failed=why, red=True)
         stop = run.stop_if_interrupted()
-        if guard.blocked or (found.failed and stop):
+        if guard.blocked or (found.why_failed and stop):
             return self._end_failed_attempt(replace(iteration, ended=stop))
         if found.is_pass:
             return replace(iteration, moved=True, passed=True)
-        if found.unproved and not self._task_now.note_values("claimed"):  # no failure: another agent has to confirm it
+        if found.why_unproved and not self._task_now.note_values(
+            "claimed"
+        ):  # no failure: another agent has to confirm it
             changed = join_names(run.state.uncommitted_files(task.id), 10) or "nothing"
             first = without_signals(iteration.turn.final_words).partition("\n")[0]
             self._mark_task(" ", "claimed", f"{timestamp()} changed {changed}; said: {first}")
-            run.screen.say(f"ralph: {task.id}: {found.unproved}; another agent looks at it")
+            run.screen.say(f"ralph: {task.id}: {found.why_unproved}; another agent looks at it")
             return iteration
         return self._record_failure(self._end_failed_attempt(iteration), found)
 
-    def _record_failure(self, iteration: Iteration, found: Judgment) -> Iteration:
+    def _record_failure(self, iteration: Iteration, found: AttemptVerdict) -> Iteration:
         """Records why the attempt failed, as a failure of the task or of the role that is to blame."""
         task, role, roles = self._task, self._role, self._roles
-        if found.blocked:
-            self._mark_task("!", "blocked", edits.BY_AGENT + found.blocked)
-            return replace(iteration, failed=f"{task.id} is blocked: {found.blocked}", may_retry=True)
-        most, why = self._run.settings.max_tries, found.failed or found.unproved
+        if found.why_blocked:
+            self._mark_task("!", "blocked", edits.BY_AGENT + found.why_blocked)
+            return replace(iteration, failed=f"{task.id} is blocked: {found.why_blocked}", may_retry=True)
+        most, why = self._run.settings.max_tries, found.why_failed or found.why_unproved
         if found.rejected and sum(": rejected: " in one for one in task.note_values("failed")) >= _REJECTIONS - 1:
             most = task.failed_tries + 1  # builder and reviewer do not agree, so the user decides
         has_bad_work = found.rejected or found.red or role in (roles.last_writer, roles.fix)
@@ -164,19 +166,19 @@ class StrictController(PlainController):
             role = roles.last_writer if found.rejected else roles.fix or roles.last_writer
         if role:
             self._mark_task(" ", "role", role)
-        self._edit_and_vouch(edits.with_failure, task.id, why, most, keep_claim=bool(found.unproved))
+        self._edit_and_vouch(edits.with_failure, task.id, why, most, keep_claim=bool(found.why_unproved))
         message = f"{task.id}, attempt {task.failed_tries + 1}: {why}"
         return replace(iteration, failed=message, may_retry=not task.is_last_try(most))
 
-    def _judge_work(self, iteration: Iteration) -> Judgment:
+    def _judge_work(self, iteration: Iteration) -> AttemptVerdict:
         """Judges the attempt: what the agent did and said, then the task's checks and verify, then the proof."""
         run, task, turn, roles = self._run, self._task, iteration.turn, self._roles
         outside = join_names(iteration.findings.outside)
         failed = iteration.failed or (outside and f"{outside} changed, which is not allowed here: put back")
         if failed or turn.outcome is not Outcome.OK:
-            return Judgment(failed=failed or turn.why)
+            return AttemptVerdict(why_failed=failed or turn.why)
         claim = read_final_words(turn.final_words, turn.proposal or {}, token=self._token, task_id=task.id)
-        claim = Judgment() if claim.rejected and self._is_dismissed(claim.failed) else claim
+        claim = AttemptVerdict() if claim.rejected and self._is_dismissed(claim.why_failed) else claim
         if not claim.is_pass or self._role not in (roles.last_writer, roles.fix):
             return claim
         checks = acceptance.checks_of_tasks(task.with_done_above)
@@ -188,9 +190,9 @@ class StrictController(PlainController):
             if ended and check and (ended.failed or not check.fields):
                 run.screen.remark(f"ralph: {ended.why_with_output or ended.what}")
             if ended is None:
-                return Judgment(failed="a signal came while it was checked")
+                return AttemptVerdict(why_failed="a signal came while it was checked")
             if ended.failed:
-                return Judgment(failed=ended.why_with_output, red=True)
+                return AttemptVerdict(why_failed=ended.why_with_output, red=True)
         return self._require_proof(iteration, checks)
 
     def _is_dismissed(self, rejection: str) -> bool:
@@ -201,7 +203,7 @@ class StrictController(PlainController):
             self._run.console.complain(f"{self._task.id}: ignored, since it was dismissed: {join_names(named)}")
         return settled
 
-    def _require_proof(self, iteration: Iteration, checks: Sequence[Check]) -> Judgment:
+    def _require_proof(self, iteration: Iteration, checks: Sequence[Check]) -> AttemptVerdict:
         """Requires evidence for the tick, now that all is green, or two agents' word if nothing can prove it.
 
         Evidence is a check that was red when the task began; if there are none, or one could not run, changed files.
@@ -212,12 +214,12 @@ class StrictController(PlainController):
         was_red = texts.difference(unknown, now.note_values("held"))
         changed = self._run.state.uncommitted_files(now.id) or iteration.before.size != iteration.after.size
         if was_red or (changed and (unknown or not texts)) or (texts and not self._demands_proof):
-            return Judgment()
+            return AttemptVerdict()
         if not texts:
-            return Judgment(unproved="it changed nothing, and nothing checks it: give it a `verify:` line")
+            return AttemptVerdict(why_unproved="it changed nothing, and nothing checks it: give it a `verify:` line")
         if now.note_values("claimed"):
-            return Judgment(note=_HELD)
-        return Judgment(unproved=f"{_HELD}, so they prove nothing")
+            return AttemptVerdict(note=_HELD)
+        return AttemptVerdict(why_unproved=f"{_HELD}, so they prove nothing")
 
     def _tick_and_commit(self, iteration: Iteration, note: str) -> str:
         """Ticks the task, then commits it, so that the commit has the tick. Returns why it could not, or nothing."""

@@ -26,14 +26,14 @@ _SILENT = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judgment:
+class AttemptVerdict:
     """The result of judging an attempt; it passed if nothing speaks against it."""
 
-    failed: str = ""
+    why_failed: str = ""
     """The reason, and on further lines the end of the output; never contains the run token."""
-    blocked: str = ""
+    why_blocked: str = ""
     """Why the task cannot continue without the user, as the agent says."""
-    unproved: str = ""
+    why_unproved: str = ""
     """Why nothing proves that the attempt did it, although everything is green."""
     red: bool = False
     """Whether it failed because a check did not pass."""
@@ -45,10 +45,10 @@ class Judgment:
     @property
     def is_pass(self) -> bool:
         """Whether nothing speaks against the attempt."""
-        return not (self.failed or self.blocked or self.unproved)
+        return not (self.why_failed or self.why_blocked or self.why_unproved)
 
 
-def read_final_words(message: str, call: Mapping[str, Any], *, token: str, task_id: str) -> Judgment:
+def read_final_words(message: str, call: Mapping[str, Any], *, token: str, task_id: str) -> AttemptVerdict:
     """Returns what the agent's final words, or its last call of one of ralph's tools, claim about this task.
 
     A signal counts if it is alone on its line, or at the very end of the last line; not in code, in a quotation or
@@ -64,10 +64,9 @@ def read_final_words(message: str, call: Mapping[str, Any], *, token: str, task_
         claimed.append((kind, {"session": token, "id": named}, named if kind == "done" else str(given.get("reason"))))
     claims = {_claim(*one, token, task_id) for one in claimed}
     if len(claims) > 1:
-        return Judgment(
-            failed="it sent signals that differ, such as <task-done> and <task-blocked>; only one of them can be true"
-        )
-    return claims.pop() if claims else Judgment(failed=_SILENT)
+        differ = "it sent signals that differ, such as <task-done> and <task-blocked>; only one of them can be true"
+        return AttemptVerdict(why_failed=differ)
+    return claims.pop() if claims else AttemptVerdict(why_failed=_SILENT)
 
 
 def requested_mode(message: str, token: str) -> str:
@@ -82,18 +81,20 @@ def _lines_outside_fences(message: str) -> list[str]:
     return [line.body.decode().strip() for line in lines]
 
 
-def _claim(kind: str, about: Mapping[str, str], content: str, token: str, task_id: str) -> Judgment:
+def _claim(kind: str, about: Mapping[str, str], content: str, token: str, task_id: str) -> AttemptVerdict:
     """Returns what one signal, or one call of a tool, claims."""
     if about.get("session") != token:
-        return Judgment(failed="the signal bears the session of another run; the one that counts is in the prompt")
+        return AttemptVerdict(
+            why_failed="the signal bears the session of another run; the one that counts is in the prompt"
+        )
     content = " ".join(content.replace(token, "SESSION").split())  # it goes into files that other agents can read
     for named in (about.get("id", task_id), content if kind == "done" else task_id):
         if named != task_id:
             what = shorten(named.replace(token, "SESSION"), 80)
-            return Judgment(failed=f"the signal is for {what}, and the task was {task_id}")
+            return AttemptVerdict(why_failed=f"the signal is for {what}, and the task was {task_id}")
     if kind == "reject":
-        return Judgment(failed=f"rejected: {content}", rejected=True)
-    return Judgment(blocked=content or "it gave no reason") if kind == "blocked" else Judgment()
+        return AttemptVerdict(why_failed=f"rejected: {content}", rejected=True)
+    return AttemptVerdict(why_blocked=content or "it gave no reason") if kind == "blocked" else AttemptVerdict()
 
 
 def commit_message(task_id: str, text: str, message: str, role: str) -> str:
