@@ -45,7 +45,7 @@ def plural(number: int, what: str) -> str:
     return f"{number} {what}" + ("" if number == 1 else "s")
 
 
-def format_usd(cost: float | None, *, at_least: bool = False) -> str:
+def usd_or_empty(cost: float | None, *, at_least: bool = False) -> str:
     """`$0.41`, `≥ $0.41` for a lower bound; empty for None."""
     return "" if cost is None else f"{'≥ ' if at_least else ''}${cost:.2f}"
 

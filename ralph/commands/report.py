@@ -20,7 +20,7 @@ from ralph.commands import plans
 from ralph.commands.plans import PlanDetails
 from ralph.errors import RalphError
 from ralph.store.journal import Record
-from ralph.words import format_duration, format_moment, format_usd, plural, shorten, without_control_codes
+from ralph.words import format_duration, format_moment, plural, shorten, usd_or_empty, without_control_codes
 
 # The newest iterations, since more bars would be thinner than a pixel; `ralph log` has all of them.
 _MOST_ROWS = 300
@@ -49,7 +49,7 @@ def write_report(word: str | None, *, output: str | None, opens: bool, progress_
 # record that have their values.
 _CHARTS = (
     ("Tasks", str, {"done": "done", "left": "left"}),
-    ("Cost", format_usd, {"cost": "cost_usd"}),
+    ("Cost", usd_or_empty, {"cost": "cost_usd"}),
     ("Tokens written", "{:,}".format, {"output": "output"}),
     ("Tokens read", "{:,}".format, {"cache read": "cache_read", "cache write": "cache_write", "input": "input"}),
     ("Time", format_duration, {"agent": "duration_s", "verifying": "verified_s", "waiting": "waited_s"}),
@@ -81,7 +81,7 @@ def _sums(seen: PlanDetails) -> Rows:
     sums = seen.sums
     yield "", f"Done: {seen.progress.task_counts}", ""
     yield "", f"Iterations: {sums.iterations}", ""
-    yield "", f"Cost: {format_usd(sums.cost_usd, at_least=sums.cost_at_least) or 'not reported'}", ""
+    yield "", f"Cost: {usd_or_empty(sums.cost_usd, at_least=sums.cost_at_least) or 'not reported'}", ""
     read = sums.input + sums.cache_read + sums.cache_write
     tokens = f"{read:,} read, {sums.output:,} written" if read else "not reported"
     yield "", f"Tokens: {tokens}", ""
@@ -101,7 +101,7 @@ def _sums(seen: PlanDetails) -> Rows:
         took = [nth for row, nth in rows if nth and row.success]
         done = f"{plural(sum(took), 'attempt')} for {plural(len(took), 'done task')}"
         more = f"{sum(firsts)} of {len(firsts)} first attempts passed, {done}"
-        yield "", f"{model}: {format_usd(sum(row.cost_usd or 0 for row, _ in rows))}", more
+        yield "", f"{model}: {usd_or_empty(sum(row.cost_usd or 0 for row, _ in rows))}", more
 
 
 def _task_lines(seen: PlanDetails) -> Rows:

@@ -168,7 +168,7 @@ def _prepare_session(run: Run, held_lock: Lock) -> None:
     if start.is_strict_build:
         start.read_valid_tasks(file.text)  # ends the run here if the list is wrong
     run.changes.begin()
-    modes.replace_controller(run)
+    modes.begin_mode(run)
     if start.is_strict_build and file.last.verified and start.has_changed_since_verified(file.last):
         file.edit(progress.without_lines, "Verified")
     now = file.last

@@ -8,7 +8,7 @@ from typing import Any
 from ralph.commands import plans
 from ralph.commands.plans import PlanDetails
 from ralph.screen.text import clip, terminal_width
-from ralph.words import format_age, format_moment, format_usd, plural, without_control_codes
+from ralph.words import format_age, format_moment, plural, usd_or_empty, without_control_codes
 
 
 def print_status(word: str | None, *, progress_file: str | None, as_json: bool) -> int:
@@ -46,7 +46,7 @@ def _plan_figures(seen: PlanDetails) -> str:
         f"{now.mode} {now.rounds}".strip(),
         now.task_counts,
         plural(sums.iterations, "iteration") if sums.iterations else "",
-        format_usd(sums.cost_usd, at_least=sums.cost_at_least),
+        usd_or_empty(sums.cost_usd, at_least=sums.cost_at_least),
         format_age(seen.records[-1].written_at, time.time()) if seen.records else "",
     )
     return " · ".join(filter(None, parts))

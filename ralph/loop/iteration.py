@@ -185,7 +185,7 @@ def record_and_report(run: Run, iteration: Iteration) -> None:
     summary = notices.iteration_summary(run, iteration)
     add_to_tally(run.tally, iteration, run.latest.task)
     _write_journal_and_history(run, iteration, summary)
-    run.write_down_put_back(run.latest.number)
+    run.journal_put_back(run.latest.number)
     if iteration.missing and not iteration.refused:
         kept = run.state.keep_copy(file.path.name, run.latest.text_before)
         what = f"gone from the list without being ticked: {quote_tasks(iteration.missing)}"

@@ -23,7 +23,7 @@ def loop(run: Run) -> Stop:
         if not iteration.findings.blocks_run:  # else git may lead elsewhere, so it may not run
             iteration = run.controller.conclude(iteration)
         record_and_report(run, iteration)
-        stop = run.controller.stop_unless_busy(iteration.ended or notify_and_pause(run, iteration))
+        stop = run.controller.defer_stop_if_busy(iteration.ended or notify_and_pause(run, iteration))
         stop = stop or prepare_next_iteration(run)
     return leave_files_for_next_run(run, run.stop_if_git_tampered() or stop)
 

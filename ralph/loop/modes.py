@@ -24,7 +24,7 @@ def check_can_begin(run: Run) -> None:
     run.state.remove_old_transcripts()
 
 
-def replace_controller(run: Run) -> None:
+def begin_mode(run: Run) -> None:
     """Sets up a mode: makes the controller that it needs, in place of the one before."""
     if run.mode_start.asked.mode == "all":
         run.live.file_mode = run.file.edit(progress.with_mode, run.mode).mode
@@ -52,7 +52,7 @@ def follow_mode_line(run: Run) -> None:
         return
     notices.record_mode_results(run.state, before, run.mode)
     run.write_journal("mode", success=True, message=f"{before} -> {run.mode}")
-    replace_controller(run)
+    begin_mode(run)
 
 
 def begin_validation_if_due(run: Run) -> bool:

@@ -58,7 +58,7 @@ class ParallelController(Controller):
         # What keeps finished tasks from being merged.
         self._merge_obstacle = ""
 
-    def stop_unless_busy(self, stop: Stop | None) -> Stop | None:
+    def defer_stop_if_busy(self, stop: Stop | None) -> Stop | None:
         """Returns why to stop now; None while agents are at work, which finish first (or are ended by a signal)."""
         self._stop = stop or self._stop
         return None if self.is_busy else stop

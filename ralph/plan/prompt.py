@@ -36,35 +36,35 @@ LEADING_COMMENT = re.compile(r"\A\s*\{#(.*?)#\}[ \t]*\r?\n?", re.DOTALL)
 _AS_TEXT = "around what is not Jinja, write {% raw %} and {% endraw %}"
 
 
-def _template_folders(prompts: Path | None) -> tuple[Path, ...]:
-    """The folders to search for templates, beginning with the user's own `prompts`; the first match wins."""
-    places = (prompts, Path(".ralph"), Path.home() / ".ralph", files.data_folder("prompts"))
+def _template_folders(extra_prompts: Path | None) -> tuple[Path, ...]:
+    """The folders to search for templates, beginning with the user's own `extra_prompts`; the first match wins."""
+    places = (extra_prompts, Path(".ralph"), Path.home() / ".ralph", files.data_folder("prompts"))
     return tuple(place for place in places if place)
 
 
-def custom_template_files(prompts: Path | None) -> dict[str, str]:
+def custom_template_files(extra_prompts: Path | None) -> dict[str, str]:
     """The text of each template that is not ralph's own, by file name."""
     found = dict[str, str]()
-    for place in _template_folders(prompts)[:-1]:
+    for place in _template_folders(extra_prompts)[:-1]:
         for path in place.glob("*.md"):
             found.setdefault(path.name, files.read_or_empty(path).decode(errors="surrogateescape"))
     return found
 
 
-def available_modes(prompts: Path | None) -> list[str]:
+def available_modes(extra_prompts: Path | None) -> list[str]:
     """Every mode that has a template somewhere."""
-    found = (path for place in _template_folders(prompts) for path in place.glob("PROMPT_*.md"))
+    found = (path for place in _template_folders(extra_prompts) for path in place.glob("PROMPT_*.md"))
     return sorted({path.stem.removeprefix("PROMPT_") for path in found})
 
 
-def find_template(mode: str, prompts: Path | None) -> tuple[Path, str]:
+def find_template(mode: str, extra_prompts: Path | None) -> tuple[Path, str]:
     """The path and text of a mode's template. Raises RalphError, with the modes that there are."""
-    for place in _template_folders(prompts) if re.fullmatch(r"[\w-]+", mode) else ():
+    for place in _template_folders(extra_prompts) if re.fullmatch(r"[\w-]+", mode) else ():
         path = place / f"PROMPT_{mode}.md"
         with files.os_errors_as_ralph_errors(path, "read"):
             if path.is_file():
                 return path, path.read_text(encoding="utf-8-sig", errors="surrogateescape")
-    there = f"there are {', '.join(available_modes(prompts))} (a mode is a PROMPT_<mode>.md)"
+    there = f"there are {', '.join(available_modes(extra_prompts))} (a mode is a PROMPT_<mode>.md)"
     raise RalphError(f'"{mode}" is not a mode', fix=there)
 
 

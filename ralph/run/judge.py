@@ -111,7 +111,7 @@ class Controller:
         """Unticks tasks whose checks fail now. Returns why, by task id; None if that could not be found out."""
         return {}
 
-    def stop_unless_busy(self, stop: Stop | None) -> Stop | None:
+    def defer_stop_if_busy(self, stop: Stop | None) -> Stop | None:
         """Returns why to stop now; None if running work ends first."""
         return stop
 

@@ -18,11 +18,11 @@ from ralph.store.state import PreviousModeResults, State
 from ralph.words import (
     REASON_LENGTH,
     format_duration,
-    format_usd,
     join_names,
     one_line,
     plural,
     shorten,
+    usd_or_empty,
     without_control_codes,
 )
 
@@ -76,7 +76,7 @@ def iteration_summary(run: Run, iteration: Iteration) -> str:
         "waits to be merged" if iteration.is_queued else "merged" if iteration.is_merge and iteration.passed else "",
         format_duration(turn.took_s),
         turn.model if len(run.settings.model or ()) > 1 else "",
-        format_usd(turn.cost_usd, at_least=turn.at_least),
+        usd_or_empty(turn.cost_usd, at_least=turn.at_least),
         wrong if turn.outcome is Outcome.OK else f"{turn.outcome.value}: {wrong}",
         f"done refused: {one_line('; '.join(iteration.refused), REASON_LENGTH)}" if iteration.refused else "",
     ]
@@ -131,7 +131,7 @@ def run_figures(run: Run) -> str:
         counts = ""
     unchecked = " · not checked again" if now.done and settings.strict and not settings.evidence else ""
     waited = f" · {format_duration(tally.waited_s)} of it waiting" if tally.waited_s else ""
-    cost = format_usd(tally.cost_usd, at_least=tally.at_least)
+    cost = usd_or_empty(tally.cost_usd, at_least=tally.at_least)
     return f"{now.task_counts}{counts}{unchecked} · {format_duration(run.elapsed_s())}{waited}{cost and f' · {cost}'}"
 
 
@@ -153,7 +153,7 @@ def status_line(run: Run, edge: int) -> str:
         f"task {min(now.ticked + 1, count)} of {count}" if works and count else "",
         f"iteration {number}" if works else "",
         format_duration(run.elapsed_s()),
-        format_usd(tally.cost_usd, at_least=tally.at_least),
+        usd_or_empty(tally.cost_usd, at_least=tally.at_least),
         doing,
     ]
     line = clip(" · ".join(filter(None, figures)), edge - display_width(clock)) + clock

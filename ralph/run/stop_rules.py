@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ralph.agent.turn import Outcome
 from ralph.plan.progress import CHECKS_ALONE, Progress
 from ralph.settings.table import Settings
-from ralph.words import REASON_LENGTH, format_duration, format_usd, one_line, plural
+from ralph.words import REASON_LENGTH, format_duration, one_line, plural, usd_or_empty
 
 # Attempts in a row that may fail only because of a verify command that was red before the first.
 _RED_AT_MOST = 3
@@ -126,7 +126,7 @@ def stop_reason(now: Progress, tally: Tally, settings: Settings, elapsed_s: floa
     """Returns why to stop before the next iteration, or None to continue."""
     if now.blocked is not None:
         return Stop(Reason.BLOCKED, now.blocked or "RALPH_BLOCKED is in the progress file")
-    if now.done and not settings.once and _is_done_verified(now, settings):
+    if not settings.once and _is_done_verified(now, settings):
         return Stop(Reason.DONE)
     if settings.interactive:
         return Stop(Reason.TALK, "this mode is a conversation")
@@ -136,15 +136,15 @@ def stop_reason(now: Progress, tally: Tally, settings: Settings, elapsed_s: floa
 
 
 def _is_done_verified(now: Progress, settings: Settings) -> bool:
-    """Whether a RALPH_DONE in the file needs no further check."""
-    if settings.strict and (now.open or (settings.evidence and not now.verified)):
+    """Whether there is a RALPH_DONE in the file that needs no further check."""
+    if not now.done or (settings.strict and (now.open or (settings.evidence and not now.verified))):
         return False
     return settings.verify is None or bool(now.verified and not now.verified.endswith(CHECKS_ALONE))
 
 
 def needs_final_check(now: Progress, settings: Settings) -> bool:
     """Whether there is a RALPH_DONE to check before it counts; under --strict, also whether no task is open."""
-    if settings.once or now.blocked is not None or (now.done and _is_done_verified(now, settings)):
+    if settings.once or now.blocked is not None or _is_done_verified(now, settings):
         return False
     return bool(now.tasks) and (now.done or not now.open) if settings.strict else now.done
 
@@ -166,7 +166,7 @@ def _limit_reached(now: Progress, tally: Tally, settings: Settings, elapsed_s: f
         return Stop(Reason.LIMIT, f"max-iterations is {settings.max_iterations}")
     for name, whose, most, spent in _usd_limits_and_spent(now, tally, settings):
         if round(spent, 6) >= most:  # sums of prices are not exact
-            return Stop(Reason.LIMIT, f"{name} is {format_usd(most)}, and {whose} cost {format_usd(spent)} so far")
+            return Stop(Reason.LIMIT, f"{name} is {usd_or_empty(most)}, and {whose} cost {usd_or_empty(spent)} so far")
     if _reached(elapsed_s, settings.max_time):
         return Stop(Reason.LIMIT, f"max-time is {format_duration(settings.max_time or 0.0)}")
     return None

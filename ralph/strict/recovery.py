@@ -55,7 +55,7 @@ def recover(run: Run, held_lock: Lock) -> None:
             run.file.edit(progress.with_blocked_line, error.message)
         raise
     finally:
-        run.write_down_put_back(death.iteration)
+        run.journal_put_back(death.iteration)
 
 
 def end_leftover_processes(run: Run, held_lock: Lock) -> None:

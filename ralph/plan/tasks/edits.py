@@ -193,13 +193,13 @@ def _parsed_tasks_and_status(text: bytes) -> list[bytes]:
     return lines + progress.section_lines(text, "Verification") + format_task_lines(read_tasks(text))
 
 
-def _restore_our_sections(before: bytes, after: bytes, new: Sequence[Task]) -> bytes:
+def _restore_our_sections(before: bytes, after: bytes, proposed: Sequence[Task]) -> bytes:
     """Ralph's sections from `before`, then all others from `after`, and the new tasks, unticked, in Proposed."""
     parts = [section for is_ours, section in _split_by_owner(before) if is_ours]
     parts += [section for is_ours, section in _split_by_owner(after) if not is_ours]
     text = b"".join(part if part.endswith(b"\n") else part + b"\n" for part in parts)
-    proposed = [line.replace(b"- [x]", b"- [ ]", 1) for line in format_task_lines(new)]
-    return progress.with_lines_added(text, "Proposed", proposed)
+    unticked = [line.replace(b"- [x]", b"- [ ]", 1) for line in format_task_lines(proposed)]
+    return progress.with_lines_added(text, "Proposed", unticked)
 
 
 def _split_by_owner(text: bytes) -> Iterator[tuple[bool, bytes]]:
