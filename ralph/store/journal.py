@@ -5,11 +5,10 @@ anything has changed since the first iteration of the plan.
 """
 
 import errno
-import functools
 import json
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from datetime import datetime
@@ -183,14 +182,14 @@ def iterations_in(found: Iterable[Record]) -> list[Record]:
     return [record for record in found if record.event == "iteration"]
 
 
-def newest_iterations(path: Path, last_bytes: int) -> list[Record]:
-    """The iterations in so many bytes at the end of the journal, newest first, each with the verification after it."""
-    return _iterations_newest_first(files.read_or_empty(path, last_bytes))
-
-
-@functools.lru_cache(maxsize=1)  # each prompt looks at them twice
-def _iterations_newest_first(data: bytes) -> list[Record]:
-    return iterations_in(parse_lines(data))[::-1]
+def newest_iterations(path: Path, last_bytes: int) -> Iterator[Record]:
+    """Yields the iterations in so many bytes at the end of the journal, newest first, each with its verification."""
+    later = b""
+    for line in reversed(files.read_or_empty(path, last_bytes).splitlines(keepends=True)):
+        later = line + later
+        if b'"event": "iteration"' in line:  # parses no more than the caller looks at
+            yield from iterations_in(parse_lines(later))
+            later = b""
 
 
 def count_iterations(path: Path) -> int:
