@@ -279,7 +279,7 @@ _VERBS = [
     click.Command(
         "attempt",
         help="What --jobs starts for each task, wherever that is: a job as JSON on stdin, its result on stdout.",
-        callback=lambda: resolve_name("ralph.parallel.attempt:run_attempt")(main),
+        callback=lambda: resolve_name("ralph.parallel.attempt:serve_attempt")(main),
         hidden=True,
     ),
 ]

@@ -129,7 +129,7 @@ def read_or_empty(path: Path | str, last_bytes: int = 0) -> bytes:
     return b""
 
 
-def read_text(path: Path | str) -> str:
+def read_text_or_empty(path: Path | str) -> str:
     """The content of a file as text that can hold any bytes; empty if it cannot be read."""
     return os.fsdecode(read_or_empty(path))
 

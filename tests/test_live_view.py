@@ -36,7 +36,7 @@ from tmux import Tmux, lines_only
 from ralph.plan.progress import parse
 from ralph.run.context import CurrentIteration
 from ralph.run.judge import Controller
-from ralph.run.notices import status_line
+from ralph.run.notices import status_lines
 from ralph.run.stop_rules import Tally
 from ralph.screen.text import display_width
 from ralph.screen.view import View
@@ -326,7 +326,7 @@ def test_of_the_figures_in_the_status_line_as_many_are_shown_as_fit() -> None:
     now.latest, now.settings, now.controller = CurrentIteration(number=7), Settings(), Controller()
     now.console = SimpleNamespace(activity=None)
     for width, line in FITS.items():
-        assert status_line(now, width) == line
+        assert status_lines(now, width) == line
 
 
 def test_a_text_takes_as_many_columns_as_a_terminal_gives_it() -> None:

@@ -256,7 +256,7 @@ class Fourth(Controller):
         return run_agent_once(self.run)
 
 start = find_start(Invocation("feature.md", "build", (), (), None))
-file = ProgressFile(start.progress_path, start.state)
+file = ProgressFile(start.progress_path, start.state_folder)
 held = lock.acquire_lock(lock.working_tree(Path.cwd()))
 sys.exit(run_session(start, file, held, Fourth))
 """

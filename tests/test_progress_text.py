@@ -105,18 +105,18 @@ def test_output_is_shown_as_a_terminal_would(raw: str, shown: str) -> None:
 
 def test_a_refusal_says_why_and_what_was_put_into_it_stays() -> None:
     why = ["`make test` exited with 2"]
-    refused = progress.with_rejection(TEXT, why, "FAILED test_login\n\n1 failed\n")
+    refused = progress.with_refusal(TEXT, why, "FAILED test_login\n\n1 failed\n")
     said = b"because:\n>\n> - `make test` exited with 2\n>\n>     FAILED test_login\n>\n>     1 failed\n\n"
     assert refused.startswith(TEXT + b"\n## Verification\n\n<!-- ralph writes")
-    assert progress.with_rejection(refused, why) == progress.with_rejection(TEXT, why)
+    assert progress.with_refusal(refused, why) == progress.with_refusal(TEXT, why)
     assert refused.endswith(said)
     for where in (b">\n", b">     FAILED"):
-        assert b"mine\n" in progress.without_rejection(refused.replace(where, b"mine\n" + where))
+        assert b"mine\n" in progress.without_refusal(refused.replace(where, b"mine\n" + where))
     shorter = refused.replace(b">     FAILED test_login\n", b"")
-    assert progress.without_rejection(shorter + b"    Port 81.\n") == TEXT + b"    Port 81.\n"
+    assert progress.without_refusal(shorter + b"    Port 81.\n") == TEXT + b"    Port 81.\n"
     for half in ("half an emoji: \ud83d", "caf\udce9"):  # programs that count in UTF-16 cut a character in its middle
-        assert parse(progress.with_blocked_line(TEXT, half)).blocked_by_ralph
-        assert parse(progress.with_rejection(TEXT, [half])).tasks == parse(TEXT).tasks
+        assert parse(progress.with_run_blocked(TEXT, half)).blocked_by_ralph
+        assert parse(progress.with_refusal(TEXT, [half])).tasks == parse(TEXT).tasks
 
 
 # What holds for every text.
@@ -151,7 +151,9 @@ def ended(text: bytes) -> bytes:
 def others(text: bytes, kind: bytes) -> bytes:
     """All but the lines of that kind that count, outside of code."""
     text = ended(text)
-    lines = [line for line in read_lines_and_fences(text).lines if re.fullmatch(rb" {0,3}(%b)\s*" % kind, line.body)]
+    lines = [
+        line for line in read_lines_and_fences(text).unfenced_lines if re.fullmatch(rb" {0,3}(%b)\s*" % kind, line.body)
+    ]
     return progress.replace_ranges(text, [(line.start, line.end, b"") for line in lines])
 
 
@@ -166,13 +168,17 @@ EDITS: dict[str, tuple[Any, bytes, Any]] = {
     "done": (partial(progress.with_status, word="RALPH_DONE"), STATUS, lambda _, now: now.done and not now.verified),
     "in progress": (partial(progress.with_status, word="IN_PROGRESS"), STATUS, lambda _, now: not now.done),
     "verified": (
-        partial(progress.with_verified, note="now"),
+        partial(progress.with_done_verified, note="now"),
         VERIFIED,
         lambda was, now: was.done == bool(now.verified),
     ),
-    "not verified": (partial(progress.without_lines, first_word="Verified"), VERIFIED, lambda _, now: not now.verified),
+    "not verified": (
+        partial(progress.without_lines, control_word="Verified"),
+        VERIFIED,
+        lambda _, now: not now.verified,
+    ),
     "no block": (
-        partial(progress.without_lines, first_word="RALPH_BLOCKED"),
+        partial(progress.without_lines, control_word="RALPH_BLOCKED"),
         rb"RALPH_BLOCKED(?::.*)?",
         lambda _, now: now.blocked is None,
     ),
@@ -200,9 +206,9 @@ def test_a_refusal_means_nothing_changes_no_byte_and_goes_without_a_trace(
     above: bytes, text: bytes, why: list[str], output: str
 ) -> None:
     """Of a text that does not end in a newline only that newline stays; the blank line above makes one of no text."""
-    now = progress.with_rejection(text, why, output)
+    now = progress.with_refusal(text, why, output)
     assert now.startswith(ended(text))
     assert meaning(now) == meaning(text)
-    assert progress.without_rejection(now) == (ended(text) if text not in (b"", BOM) else text + b"\n")
-    bare = ended(above) + progress.with_rejection(text, why)
+    assert progress.without_refusal(now) == (ended(text) if text not in (b"", BOM) else text + b"\n")
+    bare = ended(above) + progress.with_refusal(text, why)
     assert meaning(ended(above) + now) == meaning(bare), "whatever is put above it later"

@@ -128,7 +128,7 @@ class _Doctor:
             yield from (("warning", one.what, one.fix) for one in other.settings.remarks)
         found.load_prompt()
         path = found.progress_path
-        file = ProgressFile(path, found.state)
+        file = ProgressFile(path, found.state_folder)
         now = start.read_checked_progress(found, file)
         yield "ok", f"{path}: {now.task_counts}" if now else f"there is no {path} yet; the first run makes it"
         if early := start.why_nothing_to_do(found, found.with_imported_tasks(file.text)):

@@ -29,7 +29,7 @@ def start_run(asked: options.Invocation) -> int:
         following = talk(start)
         return start_run(following) if following else 0
     held_lock = lock.acquire_lock(lock.working_tree(Path.cwd()))
-    file = ProgressFile(start.progress_path, start.state)
+    file = ProgressFile(start.progress_path, start.state_folder)
     file.recall_text_before_death()
     now = read_checked_progress(start, file)
     if now and not held_lock.noted_holder().run and (early := why_nothing_to_do(start, file.text)):
@@ -87,7 +87,7 @@ def why_nothing_to_do(start: PreparedStart, text: bytes) -> RalphError | None:
     path, now = start.progress_path, progress.parse(text)
     if now.blocked_by_ralph and has_terminal_output():
         now = progress.parse(progress.without_lines(text, "RALPH_BLOCKED"))
-    if start.state.unjudged_iteration() and now.blocked is None:
+    if start.state_folder.unjudged_iteration() and now.blocked is None:
         return None  # what the run wrote that died was never checked
     stop = stop_reason(now, Tally(), start.settings)
     if stop and stop.reason is Reason.DONE and start.is_strict_build and start.has_changed_since_verified(now):

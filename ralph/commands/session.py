@@ -71,7 +71,7 @@ def run_session(
     an agent to end, in place.
     """
     run = _open_run(start, file, held_lock, make_controller)
-    run.screen.open(partial(notices.status_line, run))
+    run.screen.open(partial(notices.status_lines, run))
     stop = Stop(Reason.HOPELESS, "an error in ralph itself, which it printed")
     failure = None
     try:
@@ -96,7 +96,7 @@ def _open_run(
     start: PreparedStart, file: ProgressFile, held_lock: Lock, make_controller: Callable[[Run], Controller]
 ) -> Run:
     """Starts the supervisors and returns the context of a run."""
-    settings, asked, state = start.settings, start.asked, start.state
+    settings, asked, state = start.settings, start.asked, start.state_folder
     pace = asked.pace or Pace()
     run_id = time.strftime("%Y%m%d-%H%M%S-") + os.urandom(3).hex()
     is_attempt = "RALPH_ATTEMPT" in os.environ

@@ -36,8 +36,8 @@ def show_dry_run(start: PreparedStart) -> None:
             raise RalphError(f"there is no prompt to show: {acceptance.nothing_to_begin(listed).why}", 4)
         if role := roles_of(start).role_of_task(task):
             start = start.in_mode(role, as_role=True)
-        values = _values_beside_task(start, task.id) | acceptance.values_of_task(
-            task, acceptance.new_run_token(), start.state
+        values = _values_beside_task(start, task.id) | acceptance.prompt_values(
+            task, acceptance.new_run_token(), start.state_folder
         )
     agent = start.agents[0]._replace(rung=int(str(values.get("TRY", 1))) - 1)
     text = start.load_prompt().render({**values, "CAN_RUN": agent.can_run_commands(start.settings)})
@@ -47,8 +47,8 @@ def show_dry_run(start: PreparedStart) -> None:
 
 def _values_beside_task(start: PreparedStart, task_id: str = "") -> dict[str, prompt.Value]:
     """Returns the variables of the next iteration's prompt that no task gives."""
-    number = journal.count_iterations(start.state.journal) + 1
-    return {"ITERATION": number, "MEMORY": notices.describe_last_iterations(start.state, task=task_id)}
+    number = journal.count_iterations(start.state_folder.journal) + 1
+    return {"ITERATION": number, "MEMORY": notices.describe_last_iterations(start.state_folder, task=task_id)}
 
 
 def talk(start: PreparedStart) -> options.Invocation | None:
@@ -56,15 +56,15 @@ def talk(start: PreparedStart) -> options.Invocation | None:
 
     Raises RalphError without a terminal; sends one notice first if the progress file asked for the conversation.
     """
-    file = ProgressFile(start.progress_path, start.state)
+    file = ProgressFile(start.progress_path, start.state_folder)
     if start.rehearsal:
         raise RalphError(f"{start.mode} is a conversation, which cannot be rehearsed", fix="name another mode")
     if not (os.isatty(0) and os.isatty(1)):
         fix = f"start ralph {shlex.quote(start.asked.plan)} {start.mode} in a terminal"
         wanted = RalphError(f"{start.name}: {start.mode} is a conversation", 4, fix=fix)
         note = AnnouncedConversation(mode=start.mode)
-        if start.asked.mode != start.mode and start.state.load_note(AnnouncedConversation) != note:
-            start.state.save_note(note)
+        if start.asked.mode != start.mode and start.state_folder.load_note(AnnouncedConversation) != note:
+            start.state_folder.save_note(note)
             values = sources.channel_values()
             notice = channels.Notice("blocked", "Ralph Blocked", f"Plan: {start.name}\n{wanted.message}")
             for channel in channels.configured_channels(values):
@@ -115,6 +115,6 @@ def _converse_and_summarize(start: PreparedStart, file: ProgressFile) -> str:
     plan, before = files.read_or_empty(start.plan), file.read()
     argv = agent.command_line(start.settings, start.load_prompt().render(_values_beside_task(start)))
     programs.run_in_front(argv, env=env)
-    start.state.remove_note(AnnouncedConversation)
+    start.state_folder.remove_note(AnnouncedConversation)
     changed = "is as it was" if files.read_or_empty(start.plan) == plan else "changed"
     return f"{start.plan.name} {changed} · {before.task_counts} before, {file.read().task_counts} now"

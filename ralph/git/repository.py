@@ -132,14 +132,14 @@ class Repository(Git):
 
     def branch_and_commit(self) -> tuple[str, str]:
         """Returns the branch and the commit of HEAD, mostly without running git."""
-        branch = files.read_text(self.git_dir / "HEAD").strip().removeprefix("ref: ")
+        branch = files.read_text_or_empty(self.git_dir / "HEAD").strip().removeprefix("ref: ")
         if not (self.common / branch).is_file():  # on no branch, a packed or unborn one, another format, or nonsense
             branch = self.output_or_empty("symbolic-ref", "--quiet", "HEAD")
         return branch, self.read_branch(branch or "HEAD")
 
     def read_branch(self, branch: str) -> str:
         """Returns the commit of a branch, mostly without running git; empty if the branch is gone."""
-        found = files.read_text(self.common / branch).strip()
+        found = files.read_text_or_empty(self.common / branch).strip()
         is_commit = found.isalnum() and branch != "HEAD"  # that of another worktree may be there
         return found if is_commit else self.output_or_empty("rev-parse", "--verify", "--quiet", branch)
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from ralph.files import read_text
+from ralph.files import read_text_or_empty
 from ralph.git.changes import git_folder, names_in, run_git
 from ralph.process.lock import working_tree
 from ralph.store.state import GitConfigFiles, State
@@ -113,19 +113,19 @@ class GitConfigWatch:
         for folder in (self._top, *self._top.parents):  # git could find a repository in each
             if folder.is_relative_to(self._tree):
                 git_dir = git_folder(folder)
-                common = git_dir / read_text(git_dir / "commondir").strip()
+                common = git_dir / read_text_or_empty(git_dir / "commondir").strip()
                 places += [f"{place}/{name}" for place in {git_dir, common} for name in _FILES]
         found = dict[str, str]()
         for path in places:
             if path not in found:
-                found[path] = text = read_text(path)
+                found[path] = text = read_text_or_empty(path)
                 places += _included_files(path, text) if "include" in text.lower() else ()
         return found
 
 
 def snapshot_hooks_and_rules(root: str, git_dir: str, common: str) -> dict[str, str]:
     """Returns hooks and rules by path, where git's folders are, and where links in them lead, as deep as git writes."""
-    found = {f"{root}/.git": read_text(f"{root}/.git")}
+    found = {f"{root}/.git": read_text_or_empty(f"{root}/.git")}
     found |= {one: _LEADS + os.path.realpath(one) for one in (root, git_dir, common) if Path(one).is_dir()}
     for top in {git_dir, common}:
         for folder, inside, names in os.walk(top):
@@ -135,7 +135,7 @@ def snapshot_hooks_and_rules(root: str, git_dir: str, common: str) -> dict[str, 
                 if os.path.islink(path):  # noqa: PTH114 - some hundred, and Path takes thrice as long
                     found[path] = _LEADS + os.readlink(path)  # noqa: PTH115 - a string
                 elif below in _RULES or (below.startswith("/hooks/") and not name.endswith(".sample")):
-                    found[path] = read_text(path)
+                    found[path] = read_text_or_empty(path)
             if folder == top:
                 inside[:] = _DEEP
             elif folder == f"{top}/objects":

@@ -5,7 +5,7 @@ so a restart needs no code: the same command continues where the file says.
 """
 
 from ralph.loop.iteration import notify_and_pause, pause_between, record_and_report
-from ralph.loop.modes import advance_mode, begin_validation_if_due, claim_done_if_all_ticked, follow_mode_line
+from ralph.loop.modes import advance_mode, claim_done_if_all_ticked, follow_mode_line, request_validation_if_due
 from ralph.plan import progress
 from ralph.run.context import Run
 from ralph.run.evidence import accept_done_or_count_refusal, run_first_verify_if_due
@@ -36,7 +36,7 @@ def prepare_next_iteration(run: Run) -> Stop | None:
     if stop := run.stop_if_git_tampered():
         return stop
     run.read_progress()
-    is_due = begin_validation_if_due(run)
+    is_due = request_validation_if_due(run)
     if run.file.last.mode != run.live.file_mode:
         follow_mode_line(run)
     run.controller.tidy_list_and_role()
@@ -61,9 +61,9 @@ def leave_files_for_next_run(run: Run, stop: Stop) -> Stop:
     if stop.reason is Reason.TALK:
         run.state.save_note(AnnouncedConversation(mode=run.mode))  # the last notice announces it
     if stop.opens_breaker:
-        run.file.edit(progress.with_blocked_line, stop.why)
+        run.file.edit(progress.with_run_blocked, stop.why)
         run.state.save_note(PlanBlock(reason=stop.reason.name))
     elif stop.reason is Reason.DONE:
-        run.file.edit(progress.without_rejection)
+        run.file.edit(progress.without_refusal)
     run.write_statuses_to_plan()
     return stop

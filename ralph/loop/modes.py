@@ -55,7 +55,7 @@ def follow_mode_line(run: Run) -> None:
     begin_mode(run)
 
 
-def begin_validation_if_due(run: Run) -> bool:
+def request_validation_if_due(run: Run) -> bool:
     """Whether enough was ticked for validate to run, at most max-rounds times; if no agent works, writes its name."""
     now, live, every = run.file.last, run.live, run.settings.validate_every
     starts = [line.start for line, *_ in now.headings]
@@ -177,9 +177,9 @@ def _reject_plan_if_green(run: Run) -> bool:
     if held_checks:
         what = f"{len(held_checks)} of {plural(len(found), 'check')} {progress.PROVES_NOTHING}"
         run.console.complain(f"{what}: {join_names(held_checks, 10)}")
-        run.file.edit(progress.with_rejection, held_checks, what=what)
+        run.file.edit(progress.with_refusal, held_checks, what=what)
     elif marker in run.file.text:
-        run.file.edit(progress.without_rejection)
+        run.file.edit(progress.without_refusal)
     return bool(held_checks) and marker not in run.latest.text_before
 
 

@@ -112,7 +112,7 @@ class AttemptResult:
         )
 
 
-def run_attempt(ralph: Callable[[], None]) -> int:
+def serve_attempt(ralph: Callable[[], None]) -> int:
     """Does the job that it reads from standard input and prints the AttemptResult; all messages go to stderr.
 
     After the result, which is a line of JSON, it prints the end of the transcript. `ralph` is the command of
@@ -193,8 +193,8 @@ def _run_in_clone(
         passed=passed,
         commit=commit,
         bundle=pack_bundle(clone, commit, f"^{job.commit}") if commit else "",
-        progress=files.read_text(progress),
-        prompt=files.read_text(transcript.with_suffix(".prompt.md")),
+        progress=files.read_text_or_empty(progress),
+        prompt=files.read_text_or_empty(transcript.with_suffix(".prompt.md")),
         transcript=str(transcript),
     )
 

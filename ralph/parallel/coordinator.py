@@ -150,7 +150,7 @@ class ParallelController(Controller):
         commit = self.queue.queued_commit(task)
         attempt = TaskAttempt(
             task=task,
-            base="" if commit else self.queue.tip(),  # a commit is checked first
+            base="" if commit else self.queue.branch_tip(),  # a commit is checked first
             given=text,
             iteration=CurrentIteration(task=task.id, began=run.pace.since_boot_s()),
             share_usd=share_usd,
@@ -284,7 +284,7 @@ class ParallelController(Controller):
         attempt, queue = self.last, self.queue
         self._wait_for_index()
         if failed := queue.move_branch(attempt):
-            if queue.tip() in (attempt.base, ""):  # else the user just committed: it is checked on top of that
+            if queue.branch_tip() in (attempt.base, ""):  # else the user just committed: it is checked on top of that
                 self._merge_obstacle = failed
                 self._run.console.complain(f"{attempt.task.id} is finished and waits to be merged: {failed} in the way")
             return replace(iteration, moved=True, is_queued=True)

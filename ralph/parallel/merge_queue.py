@@ -34,7 +34,7 @@ class MergeQueue:
         self.entries: list[TaskAttempt] = []
         """In the order of finishing."""
 
-    def tip(self) -> str:
+    def branch_tip(self) -> str:
         """The branch's latest commit, from which new attempts begin; empty if the branch is gone."""
         return self.repository.read_branch(self._branch)
 
@@ -59,7 +59,7 @@ class MergeQueue:
 
         Cancels the checks whose base has changed meanwhile.
         """
-        base = self.tip()
+        base = self.branch_tip()
         for entry in self.entries[: self._width]:
             if not base:
                 return
@@ -82,7 +82,7 @@ class MergeQueue:
 
         Its base is the branch's tip then: it moves from there, or not at all.
         """
-        head, tip = next(iter(self.entries), None), self.tip()
+        head, tip = next(iter(self.entries), None), self.branch_tip()
         if not head or head.work or (tip and self._tree_of(head.base) != self._tree_of(tip)):
             return None
         head.base = tip
@@ -111,13 +111,13 @@ class MergeQueue:
             failed = repository.failure_of(*_PATIENT, "merge", *_PLAIN_MERGE, "--quiet", attempt.commit)
             names = join_names([line.strip() for line in failed.splitlines() if line.startswith("\t")])
             failed = f"your changes to {names} are" if names else failed and f"what git says is: {failed}"
-        elif not self.tip():
+        elif not self.branch_tip():
             failed = f"the branch {short} is gone, which is"
         elif repository.output_or_empty("for-each-ref", "--format=%(worktreepath)", self._branch):
             failed = f"{short} is checked out in another working tree, which is"
         else:
             failed = repository.failure_of(*_PATIENT, "update-ref", self._branch, attempt.commit, attempt.base)
-        return "" if self.tip() == attempt.commit else failed or f"{short} was moved, which is"
+        return "" if self.branch_tip() == attempt.commit else failed or f"{short} was moved, which is"
 
     def queued_commit(self, task: Task) -> str:
         """The commit that passed for this task and waits to be merged; empty if there is none for its present text."""

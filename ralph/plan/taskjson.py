@@ -52,13 +52,13 @@ class JsonPart(NamedTuple):
     """Those of an object by their names, those of a list by their numbers."""
 
 
-def _read_parts(text: str, start: int) -> JsonPart:
+def _read_part(text: str, start: int) -> JsonPart:
     """The value that begins at `start`."""
     value, end = _DECODER.raw_decode(text, start)
     parts = dict[str, JsonPart]()
     at = start + 1
     while isinstance(value, dict | list) and (lead := _LEAD.match(text, at)) and text[lead.end()] not in "]}":
-        part = _read_parts(text, lead.end())
+        part = _read_part(text, lead.end())
         parts[json.loads(lead[1]) if lead[1] else str(len(parts))] = part
         at = part.end
     return JsonPart(value, start, end, parts)
@@ -87,7 +87,7 @@ class ImportedTasks:
         """Where the JSON is, for messages: the plan's name, with a line number if it is in a block."""
         try:
             _DECODER.decode("\n" * self._lines_above + self.text)
-            whole = _read_parts(self.text, len(self.text) - len(self.text.lstrip()))
+            whole = _read_part(self.text, len(self.text) - len(self.text.lstrip()))
         except ValueError as error:
             raise RalphError(f"{name}: not JSON that can be read: {error}") from error
         parts = {**whole.parts, "": whole}

@@ -82,7 +82,7 @@ class Check(NamedTuple):
     """
 
     @property
-    def changes_nothing(self) -> bool:
+    def is_repeatable(self) -> bool:
         """Whether it may be run at any time, unlike a click or a POST."""
         return "action" not in self.fields and self.fields.get("method", "GET").upper() in ("GET", "HEAD")
 
@@ -206,9 +206,9 @@ def nothing_to_begin(listed: Sequence[Task], alone: str | None = None) -> Stop:
     return Stop(Reason.STUCK, tasks.why_stuck(listed, alone) or all_ticked)
 
 
-def values_of_task(task: Task, session: str, state: State) -> dict[str, Value]:
+def prompt_values(task: Task, run_token: str, state: State) -> dict[str, Value]:
     """Returns the variables with which a prompt describes this task."""
-    asked = checks_of_tasks(task.with_done_above)
+    asked = checks_of_tasks(task.ticked_with_it)
     own = [message.partition(": ")[2] for message in task.note_values("role") if ": " in message]
     return {
         "TASK_ID": task.id,
@@ -220,5 +220,5 @@ def values_of_task(task: Task, session: str, state: State) -> dict[str, Value]:
         "FAILURES": [*task.note_values("failed"), *own][-3:],  # the newest
         "TOUCHED": join_names(state.uncommitted_files(task.id), 20),
         "TRY": task.failed_tries + 1,
-        "SESSION": session,
+        "SESSION": run_token,
     }

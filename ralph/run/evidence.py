@@ -40,7 +40,7 @@ def run_readonly_checks(run: Run, checks: Iterable[Check], *, retry_red: bool = 
     for number, (text, check) in enumerate(asked.items(), 1):
         doing = f"checking {number} of {len(asked)} again" if retry_red else "checking"
         ended: CheckResult | None = CheckResult(1, "not run beforehand", cannot_run=True)
-        for _ in range((1 + retry_red) * check.changes_nothing):
+        for _ in range((1 + retry_red) * check.is_repeatable):
             ended = None if retry_red and run.remaining_s() <= 0 else run_check(run, check, doing)
             if not ended or not ended.failed or ended.cannot_run:
                 break
@@ -132,10 +132,10 @@ def _accept_plan_done(run: Run) -> None:
         run.file.edit(progress.with_status, "RALPH_DONE")
         if not run.git_settings.serious:
             run.changes.take_changes()
-    run.file.edit(progress.without_rejection)
+    run.file.edit(progress.without_refusal)
     if settings.verify or (settings.strict and settings.evidence):
         alone = "" if settings.verify else f" {progress.CHECKS_ALONE}"
-        run.file.edit(progress.with_verified, f"{timestamp()} {run.changes.identify_tree()}{alone}")
+        run.file.edit(progress.with_done_verified, f"{timestamp()} {run.changes.identify_tree()}{alone}")
 
 
 def refuse_done(run: Run, reasons: Sequence[str], missing: Sequence[Task] = (), output: str = "") -> None:
@@ -143,7 +143,7 @@ def refuse_done(run: Run, reasons: Sequence[str], missing: Sequence[Task] = (), 
     for reason in reasons:
         run.console.complain(f"RALPH_DONE refused: {reason}")
     run.file.edit(progress.with_tasks_added, [task.line.body for task in missing])
-    run.file.edit(progress.with_rejection, reasons, output)
+    run.file.edit(progress.with_refusal, reasons, output)
     run.file.edit(progress.with_status, "IN_PROGRESS")
 
 

@@ -135,7 +135,7 @@ def run_figures(run: Run) -> str:
     return f"{now.task_counts}{counts}{unchecked} · {format_duration(run.elapsed_s())}{waited}{cost and f' · {cost}'}"
 
 
-def status_line(run: Run, edge: int) -> str:
+def status_lines(run: Run, edge: int) -> str:
     """The status line, cut to `edge` columns: the activity goes first, then cost, time and the others.
 
     Above it is a line for each task in progress, under `--jobs`.

@@ -65,7 +65,7 @@ class PreparedStart:
         return self.settings.strict and not self.settings.once
 
     @cached_property
-    def state(self) -> State:
+    def state_folder(self) -> State:
         """The plan's state folder."""
         return State(self.name, self.progress_path)
 

@@ -62,7 +62,7 @@ def read_plan_settings(text: bytes, name: str, source: Source = Source.PLAN) -> 
     """
     if name.endswith(".json"):
         yield GivenSetting("RALPH_STRICT", "true", source, name)
-    for line in read_lines_and_fences(text).lines:
+    for line in read_lines_and_fences(text).unfenced_lines:
         number = text.count(b"\n", 0, line.start) + 1
         where = f"{name}:{number}"
         if found := _DIRECTIVE.fullmatch(line.body.decode(errors="replace")):

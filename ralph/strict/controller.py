@@ -62,7 +62,7 @@ class StrictController(PlainController):
         self._edit_and_vouch(
             lambda text: edits.with_evidence_replaced(edits.with_mark(text, "~", task.id), task.id, notes)
         )
-        values = acceptance.values_of_task(self._task_now, self._token, run.state)
+        values = acceptance.prompt_values(self._task_now, self._token, run.state)
         run.update_iteration(values={**values, "TEST_CHANGES": diff_from_saved_files(run, task.id)})
         return None
 
@@ -77,7 +77,7 @@ class StrictController(PlainController):
 
     def _run_checks_before(self, task: Task) -> list[Note]:
         """Runs the checks of a task before its first attempt. Returns notes: those that pass already prove nothing."""
-        run, checks = self._run, acceptance.checks_of_tasks(task.with_done_above)
+        run, checks = self._run, acceptance.checks_of_tasks(task.ticked_with_it)
         runs_programs = any("command" in one.fields for one in checks)
         if runs_programs:  # an agent may have written them
             self._edit_and_vouch(bytes)
@@ -181,7 +181,7 @@ class StrictController(PlainController):
         claim = AttemptVerdict() if claim.rejected and self._is_dismissed(claim.why_failed) else claim
         if not claim.is_pass or self._role not in (roles.last_writer, roles.fix):
             return claim
-        checks = acceptance.checks_of_tasks(task.with_done_above)
+        checks = acceptance.checks_of_tasks(task.ticked_with_it)
         asked = (
             [] if run.mode_start.rehearsal else acceptance.join_browser_actions(checks)
         )  # no fake agent can meet them
@@ -226,7 +226,7 @@ class StrictController(PlainController):
         task, before = self._task, self._file.text
         self._edit_and_vouch(
             edits.with_done_and_reopened,
-            *(one.id for one in task.with_done_above),
+            *(one.id for one in task.ticked_with_it),
             note="note" if note else "",
             why=note,
         )

@@ -77,7 +77,7 @@ def requested_mode(message: str, token: str) -> str:
 
 def _lines_outside_fences(message: str) -> list[str]:
     """The lines outside code fences, without blank lines at the end."""
-    lines = read_lines_and_fences(message.strip().encode(errors="replace")).lines
+    lines = read_lines_and_fences(message.strip().encode(errors="replace")).unfenced_lines
     return [line.body.decode().strip() for line in lines]
 
 

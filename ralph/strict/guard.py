@@ -250,9 +250,8 @@ class TreeGuard:
         found = snapshot_hooks_and_rules(*self._repository.paths[:3]) if self._repository else {}
         outside = self._outside if self._before.is_strict else []
         for path in [path for place in outside for path in (place, *place.glob("*")) if path.is_file()]:
-            found[str(path)] = (
-                _settings_in_plan(files.read_text(path), path) if path == self._plan else files.read_text(path)
-            )
+            text = files.read_text_or_empty(path)
+            found[str(path)] = _settings_in_plan(text, path) if path == self._plan else text
         return found
 
     @_disk_errors_end_the_run
@@ -372,7 +371,7 @@ class TreeGuard:
             if os.path.realpath(path) != str(self._plan) or not path.is_file():
                 return _GOVERNS
             was = os.fsdecode(self._shadow.run("cat-file", "blob", f":{name}"))
-            if _settings_in_plan(was, path) != _settings_in_plan(files.read_text(path), path):
+            if _settings_in_plan(was, path) != _settings_in_plan(files.read_text_or_empty(path), path):
                 return _GOVERNS
         within = os.path.relpath(path, self._run.top) + "/" * name.endswith("/")
         is_below = not within.startswith("../")

@@ -28,7 +28,7 @@ def recover(run: Run, held_lock: Lock) -> None:
     The supervisor has put a missing plan back (`record_tree_after_death`), since there is no run without one. Raises
     RalphError if the user has to decide, or if what decides how ralph works was changed.
     """
-    end_leftover_processes(run, held_lock)  # so that nothing changes files any more
+    end_leftovers(run, held_lock)  # so that nothing changes files any more
     held_lock.write_holder(
         run.id, run.mode_start.plan.name, run.mode_start.progress_path
     )  # this run may be killed, too
@@ -52,13 +52,13 @@ def recover(run: Run, held_lock: Lock) -> None:
         unverify_or_refuse_done(run)  # which was never checked
     except RalphError as error:
         if error.exit_code == 4:
-            run.file.edit(progress.with_blocked_line, error.message)
+            run.file.edit(progress.with_run_blocked, error.message)
         raise
     finally:
         run.journal_put_back(death.iteration)
 
 
-def end_leftover_processes(run: Run, held_lock: Lock) -> None:
+def end_leftovers(run: Run, held_lock: Lock) -> None:
     """Ends processes with the mark of the lock's last holder, whose ralph and supervisor are dead."""
     if mark := held_lock.noted_holder().run:
         for command in end_marked_processes(mark, run.pace.patience):

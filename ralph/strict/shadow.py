@@ -245,7 +245,7 @@ def record_tree_after_death(state: State, death: UnjudgedIteration) -> None:
             changes=changes,
             head=repository.branch_and_commit() if repository else (),
             staged=repository.staged_checksum() if repository else 0,
-            progress=files.read_text(death.progress_path),
+            progress=files.read_text_or_empty(death.progress_path),
             snapshot=later.snapshot,
         )
         state.save_note(note)

@@ -44,14 +44,14 @@ def with_status(text: bytes, word: str) -> bytes:
     return text if word in words else with_lines_added(text, "Status", [word.encode()])
 
 
-def with_verified(text: bytes, note: str) -> bytes:
+def with_done_verified(text: bytes, note: str) -> bytes:
     """The text with this note as its only Verified line, below RALPH_DONE; without RALPH_DONE it gets none."""
-    return _with_line_below(text, "Verified", note if parse(text).done else "", "RALPH_DONE")
+    return _with_line_replaced(text, "Verified", note if parse(text).done else "", "RALPH_DONE")
 
 
 def with_spent(text: bytes, spent_usd: float) -> bytes:
     """The text with the cost of the plan so far, as the Spent line in its head."""
-    return _with_line_below(text, "Spent", f"${spent_usd:.4f}", "Started", "Plan")
+    return _with_line_replaced(text, "Spent", f"${spent_usd:.4f}", "Started", "Plan")
 
 
 def with_mode(text: bytes, mode: str, rounds: str | None = None) -> bytes:
@@ -59,10 +59,10 @@ def with_mode(text: bytes, mode: str, rounds: str | None = None) -> bytes:
     if rounds is None:
         rounds = parse(text).rounds
     message = f"{mode} {rounds}".strip()
-    return _with_line_below(text, "Mode", "" if message == "build" else message, "Started", "Plan")
+    return _with_line_replaced(text, "Mode", "" if message == "build" else message, "Started", "Plan")
 
 
-def _with_line_below(text: bytes, name: str, value: str, *above: str) -> bytes:
+def _with_line_replaced(text: bytes, name: str, value: str, *above: str) -> bytes:
     """The text with the line `name: value` as the only one of its name; an empty value removes it.
 
     It is put below the first line of the first of these words that the text has, else at its start.
@@ -75,14 +75,14 @@ def _with_line_below(text: bytes, name: str, value: str, *above: str) -> bytes:
     return insert_lines(text, at, [encode_text(f"{name}: {value}".rstrip())])
 
 
-def with_blocked_line(text: bytes, why: str) -> bytes:
+def with_run_blocked(text: bytes, why: str) -> bytes:
     """The text with ralph's own RALPH_BLOCKED line in the Status section."""
     return with_lines_added(text, "Status", [encode_text(f"RALPH_BLOCKED: {BY_RALPH}{' '.join(why.split())}")])
 
 
-def without_lines(text: bytes, first_word: str) -> bytes:
+def without_lines(text: bytes, control_word: str) -> bytes:
     """The text without the lines that begin with this word, as far as they are in `Progress.words`."""
-    return replace_ranges(text, [(line.start, line.end, b"") for line in parse(text).words.get(first_word, ())])
+    return replace_ranges(text, [(line.start, line.end, b"") for line in parse(text).words.get(control_word, ())])
 
 
 def with_tasks_added(text: bytes, lines: Sequence[bytes]) -> bytes:
@@ -133,7 +133,7 @@ def with_lines_added(text: bytes, title: str, lines: Sequence[bytes]) -> bytes:
     return insert_lines(text, text.find(b"\n", start + len(body)) + 1 or len(text), lines)
 
 
-def with_rejection(text: bytes, reasons: Sequence[str], output: str = "", *, what: str = _TAKEN_BACK) -> bytes:
+def with_refusal(text: bytes, reasons: Sequence[str], output: str = "", *, what: str = _TAKEN_BACK) -> bytes:
     """The text with a Verification section with the reasons why RALPH_DONE does not hold; replaces an older one.
 
     All of it is quoted, since ralph ignores quoted lines. `output` is the raw output of the check. The blank line at
@@ -143,11 +143,11 @@ def with_rejection(text: bytes, reasons: Sequence[str], output: str = "", *, wha
     if shown := shorten_output(output):
         quoted_lines += ["", *(f"    {line}" for line in shown.split("\n"))]
     quote = [encode_text(f"> {line}".rstrip()) for line in quoted_lines]
-    text = without_rejection(text)
+    text = without_refusal(text)
     return insert_lines(text, len(text), [b"", b"## Verification", b"", _SIGNED, b"", *quote, b""])
 
 
-def without_rejection(text: bytes) -> bytes:
+def without_refusal(text: bytes) -> bytes:
     """The text without the Verification section that ralph wrote; keeps the user's own, and what was added below."""
     return _REFUSAL.sub(b"", text)
 

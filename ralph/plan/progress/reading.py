@@ -46,7 +46,7 @@ BOM = b"\xef\xbb\xbf"
 class MarkdownBlocks(NamedTuple):
     """The lines and code fences of a text in Markdown."""
 
-    lines: list[Line]
+    unfenced_lines: list[Line]
     """The lines outside of code fences."""
     fences: list[tuple[Line, Line]]
     """The first and the last line of each fence."""
@@ -140,7 +140,7 @@ def parse(text: bytes) -> Progress:
     # The list items around this line: the column of each, and the innermost task that it belongs to.
     nested: list[tuple[int, Task | None]] = [(-1, None)]
     is_head, is_below_done = True, False
-    for line in read_lines_and_fences(text).lines:
+    for line in read_lines_and_fences(text).unfenced_lines:
         kind = _KIND.fullmatch(line.body.decode(errors="surrogateescape"))
         name = ""
         if kind and kind["indent"] is not None:

@@ -90,7 +90,7 @@ class Task:
         return STATUSES["x" if self.done else self.mark]
 
     @property
-    def with_done_above(self) -> list["Task"]:
+    def ticked_with_it(self) -> list["Task"]:
         """The task, then the tasks above it that will be done once it is, innermost first."""
         found = [self]
         for one in self.above:
