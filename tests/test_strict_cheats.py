@@ -39,10 +39,18 @@ def test_a_hook_that_says_no_or_that_it_wrote_ticks_and_commits_nothing(project:
     project.does("ln -s ../hooks .git/hooks; echo mine > mine.txt")
     wants(project, ONE + OTHER)
     cheat = writes("hooks/pre-commit", f"#!/bin/sh\n{TICK_ALL}git add mine.txt\n")
-    agent.story(tries(writes("one.txt", "1")), tries(writes("one.txt", "1"), cheat))
-    for said, core_hooks_path in (("THE HOOK SAYS NO", "hooks"), ("mine.txt", ".git/hooks")):
+    merges = "git add mine.txt; git update-ref HEAD $(git commit-tree -p HEAD~ -p HEAD -m Both $(git write-tree))"
+    after = runs(
+        f"echo > hooks/pre-commit; printf '#!/bin/sh\\n%s\\n' '{merges}' > hooks/post-commit; chmod +x hooks/*"
+    )
+    agent.story(tries(writes("one.txt", "1")), tries(writes("one.txt", "1"), cheat), tries(after))
+    for said, core_hooks_path in (
+        ("THE HOOK SAYS NO", "hooks"),
+        ("mine.txt", ".git/hooks"),
+        ("a hook moved HEAD", ".git/hooks"),
+    ):
         project.git("config", "core.hooksPath", core_hooks_path)
-        built(project, "--max-iterations", "1", "--task", "one", code=3)
+        built(project, "--max-iterations", "1", "--max-tries", "off", "--task", "one", code=3)
         assert marks_of(project) == ["- [ ] one", "- [ ] oth"]
         assert subjects(project) == ["hooks", "plan"]
         assert said in [line for line in listed(project) if "failed:" in line][-1]

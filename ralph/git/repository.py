@@ -246,10 +246,10 @@ class Repository(Git):
         return {name for name in modified if (self.root / name).is_dir()}
 
     def changes_in_commit(self, commit: str) -> tuple[Commits, list[str]]:
-        """Returns the size of a commit, and the files that it changed."""
+        """Returns the size of a commit, and the files that it changed; a merge is based on no single commit."""
         printed = self._call("diff-tree", "-r", "--root", "--always", "--format=%P", *LINES.split(), commit).stdout
         parents, *rows = names_in(printed) or [""]
-        return count_lines(rows, Commits(count=1, head=commit, base=parents.partition(" ")[0]))
+        return count_lines(rows, Commits(count=1, head=commit, base=parents))
 
     def check_can_commit(self) -> None:
         """Raises RalphError, before money is spent, if git could not commit here."""
