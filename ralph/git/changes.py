@@ -20,6 +20,8 @@ _TIMEOUT_S = 60.0
 _FILES_AT_MOST = 50_000
 # How much to read at each look; what does not fit counts as changed when its timestamps change.
 _READ_BYTES = 50_000_000
+# To open a file takes as long as to read so much.
+_FILE_COSTS_BYTES = 4000
 TICK_S = 0.02
 """Timestamps of files may be this many seconds behind."""
 IN_NO_OTHER = "--ignore-submodules=dirty"
@@ -207,7 +209,7 @@ class ChangeFinder:
             if stamps != seen:
                 content = stamps
                 if stat.S_ISREG(there.st_mode) and there.st_size < self._bytes_left:
-                    self._bytes_left -= there.st_size
+                    self._bytes_left -= there.st_size + _FILE_COSTS_BYTES
                     with open(path, "rb") as file:  # noqa: PTH123 - a third of Path's time
                         content = there.st_mode, there.st_size, zlib.crc32(file.read())
                 self._known[name] = stamps, content
