@@ -114,6 +114,7 @@ def test_one_channel_takes_a_handful_of_answers_and_can_be_changed(project: Proj
 def test_a_test_tells_what_became_of_each_channel(project: Project) -> None:
     none = project.ralph("--test-notify")
     assert (none.code, "Run `ralph notify setup` first, which names them" in none.stdout) == (1, True)
+    assert "needs a terminal" in project.ralph("notify", "setup").stderr
     (project.home / ".ralph.env").write_text("RALPH_TELEGRAM_CHAT_ID=-42\n")
     off = "telegram: off, because RALPH_TELEGRAM_BOT_TOKEN is not set\n"
     with Server(Answer(404), Answer()) as server:

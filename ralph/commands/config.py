@@ -44,6 +44,8 @@ def set_up_or_test_channels(what: str) -> int:
     """`setup` asks for the settings of a channel, `test` sends a notice through each; returns the exit code."""
     if what == "test":
         return _send_test_notices()
+    if not os.isatty(0):
+        raise RalphError("ralph notify setup asks questions and needs a terminal", fix="or write ~/.ralph.env yourself")
     channels, before = load_channels(), sources.channel_values()
     click.echo("ralph can send notices through these channels:\n")
     for channel in channels.values():
@@ -55,9 +57,8 @@ def set_up_or_test_channels(what: str) -> int:
     for name in channel.setting_names:
         there, secret = before.get(name, ""), name in channel.secret
         click.echo(f"\n  {name}: {'' if name in channel.needs else 'optional; '}{channel.help.get(name, '')}")
-        answer = click.prompt(
-            f"  value [{'***' if secret and there else there}]", default=there, show_default=False, hide_input=secret
-        ).strip()
+        shown = f" [{'***' if secret else there}]" if there else ""
+        answer = click.prompt(f"  value{shown}", default=there, show_default=False, hide_input=secret).strip()
         if answer != there:
             changed[name] = "" if answer == "-" else answer
     if changed:
