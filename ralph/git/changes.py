@@ -84,9 +84,8 @@ _Tree = tuple[str, _Files]
 def count_lines(numstat: Iterable[str], commits: Commits) -> tuple[Commits, list[str]]:
     """Returns these commits with the lines that they add and remove, as `--numstat` prints them; and their files."""
     rows = [row.lstrip("\n").split("\t", 2) for row in numstat]
-    added, removed = (
-        sum(int(row[at]) for row in rows if row[at] != "-") for at in (0, 1)
-    )  # a dash marks a binary file
+    # a dash marks a binary file
+    added, removed = (sum(int(row[at]) for row in rows if row[at] != "-") for at in (0, 1))
     return replace(commits, added=added, removed=removed), [row[2] for row in rows]
 
 

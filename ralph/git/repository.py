@@ -162,9 +162,8 @@ class Repository(Git):
         Returns a ref that keeps the commit that was there, empty if it was the same, and how many commits went.
         """
         kept, count = "", 0
-        for one in dict.fromkeys(
-            (self.read_branch(branch) if branch else "", self.branch_and_commit()[1])
-        ):  # mostly the same
+        # mostly both are the same
+        for one in dict.fromkeys((self.read_branch(branch) if branch else "", self.branch_and_commit()[1])):
             if one not in ("", commit):
                 kept = self.keep_commit(one)
                 count = int(self.output_or_empty("rev-list", "--count", one, *([f"^{commit}"] if commit else [])) or 0)

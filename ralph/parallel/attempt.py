@@ -125,9 +125,8 @@ def serve_attempt(ralph: Callable[[], None]) -> int:
         job = TaskJob(**json.load(sys.stdin))
         place = files.state_home() / "clones" / job.folder
         place.parent.mkdir(parents=True, mode=0o700, exist_ok=True)
-        folder = Path(
-            tempfile.mkdtemp(prefix=f"{place.name}-", dir=place.parent)
-        )  # an earlier attempt may still be ending
+        # a new one, since an earlier attempt may still be ending
+        folder = Path(tempfile.mkdtemp(prefix=f"{place.name}-", dir=place.parent))
         with socket.socket() as port_holder:
             try:
                 for name in {name for name in os.environ if name.startswith("RALPH_")} - {MARK}:

@@ -85,9 +85,8 @@ def iteration_summary(run: Run, iteration: Iteration) -> str:
 
 def send_notice(run: Run, event: str, what: str, *lines: str | None) -> None:
     """Sends a notice of that event, with these lines of its own, as far as they say something."""
-    title = (
-        f"Rehearsal: Ralph {what}" if run.mode_start.rehearsal else f"Ralph {what}"
-    )  # so that nobody takes it for real
+    # so that nobody takes a rehearsal for real
+    title = f"Rehearsal: Ralph {what}" if run.mode_start.rehearsal else f"Ralph {what}"
     parts = [f"Plan: {run.mode_start.name}", f"Mode: {_mode_and_rounds(run)}", *lines, f"Repo: {run.top.name}"]
     run.outbox.send(Notice(event, title, "\n".join(filter(None, parts))))
 

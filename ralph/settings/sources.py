@@ -73,12 +73,13 @@ def read_plan_settings(text: bytes, name: str, source: Source = Source.PLAN) -> 
 
 def collect_settings(plan: Path, given: Iterable[GivenSetting] = ()) -> list[GivenSetting]:
     """Collects all settings except those of templates, which differ by mode; `given` are the command line's."""
+    # all others are ignored
     in_environment = [
         GivenSetting(name, text, Source.ENVIRONMENT, "environment")
         for name, text in os.environ.items()
         if name.startswith(AGENT_OF)
         or (name.startswith("RALPH_") and difflib.get_close_matches(name, BY_VARIABLE, n=1, cutoff=_NEAR))
-    ]  # all others are ignored
+    ]
     in_files = list(read_env_file(Path(".ralph.env"), Source.PROJECT_FILE))
     in_files += read_env_file(home_settings_path(), Source.HOME_FILE)
     # If a file sets a name twice, the last one counts.

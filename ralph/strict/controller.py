@@ -139,9 +139,8 @@ class StrictController(PlainController):
             return self._end_failed_attempt(replace(iteration, ended=stop))
         if found.is_pass:
             return replace(iteration, moved=True, passed=True)
-        if found.why_unproved and not self._task_now.note_values(
-            "claimed"
-        ):  # no failure: another agent has to confirm it
+        # that nothing proves it is no failure the first time: another agent has to confirm it
+        if found.why_unproved and not self._task_now.note_values("claimed"):
             changed = join_names(run.state.uncommitted_files(task.id), 10) or "nothing"
             first = without_signals(iteration.turn.final_words).partition("\n")[0]
             self._mark_task(" ", "claimed", f"{timestamp()} changed {changed}; said: {first}")
@@ -182,9 +181,8 @@ class StrictController(PlainController):
         if not claim.is_pass or self._role not in (roles.last_writer, roles.fix):
             return claim
         checks = acceptance.checks_of_tasks(task.ticked_with_it)
-        asked = (
-            [] if run.mode_start.rehearsal else acceptance.join_browser_actions(checks)
-        )  # no fake agent can meet them
+        # no fake agent can meet them
+        asked = [] if run.mode_start.rehearsal else acceptance.join_browser_actions(checks)
         for check in [*asked, None] if run.settings.verify else asked:
             ended = evidence.run_check(run, check) if check else verify_unless_interrupted(run)
             if ended and check and (ended.failed or not check.fields):

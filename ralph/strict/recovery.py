@@ -29,9 +29,8 @@ def recover(run: Run, held_lock: Lock) -> None:
     RalphError if the user has to decide, or if what decides how ralph works was changed.
     """
     end_leftovers(run, held_lock)  # so that nothing changes files any more
-    held_lock.write_holder(
-        run.id, run.mode_start.plan.name, run.mode_start.progress_path
-    )  # this run may be killed, too
+    # this run may be killed, too
+    held_lock.write_holder(run.id, run.mode_start.plan.name, run.mode_start.progress_path)
     files.remove_leftovers(run.file.path)  # of interrupted edits
     death = run.state.unjudged_iteration()
     if not death:
@@ -59,7 +58,7 @@ def recover(run: Run, held_lock: Lock) -> None:
 
 
 def end_leftovers(run: Run, held_lock: Lock) -> None:
-    """Ends processes with the mark of the lock's last holder, whose ralph and supervisor are dead."""
+    """Ends processes with the mark of the lock's last holder, which is dead, and removes the git locks of its time."""
     if mark := held_lock.noted_holder().run:
         for command in end_marked_processes(mark, run.pace.patience):
             run.console.complain(f"ended what the run before left running: {command}")
