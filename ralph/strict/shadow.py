@@ -233,8 +233,9 @@ def record_tree_after_death(state: State, death: UnjudgedIteration) -> None:
             return
         changes = shadow.changes()
         gone = [name for name in changes.keys() & before.protected if not os.path.lexists(shadow.root / name)]
-        shadow.put_back(gone, changes, state.free_kept_path)
-        changes = shadow.changes()
+        if gone:
+            shadow.put_back(gone, changes, state.free_kept_path)
+            changes = shadow.changes()
         shutil.copyfile(shadow.folder / "index", shadow.folder / _AT_END)
         later = Shadow(shadow.root, before.own, before.protected, _AT_END)
         later.snapshot = shadow.snapshot
