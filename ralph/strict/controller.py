@@ -139,7 +139,7 @@ class StrictController(PlainController):
             return self._end_failed_attempt(replace(iteration, ended=stop))
         if found.is_pass:
             return replace(iteration, moved=True, passed=True)
-        # that nothing proves it is no failure the first time: another agent has to confirm it
+        # the first time this does not count as a failure: another agent has to confirm the work
         if found.why_unproved and not self._task_now.note_values("claimed"):
             changed = join_names(run.state.uncommitted_files(task.id), 10) or "nothing"
             first = without_signals(iteration.turn.final_words).partition("\n")[0]
