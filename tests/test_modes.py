@@ -325,3 +325,10 @@ def test_it_looks_too_when_all_below_a_heading_is_done_and_under_jobs_once_nobod
     run = project.ralph("feature.md", "build", "--strict", "--jobs", "2", "--delay", "0", "--validate-every", "2")
     modes = [mode for mode, counts in project.iterations("mode", "counted")[5:] if counts]
     assert (run.code, modes) == (0, ["build", "build", "validate", "build"]), run.text
+    project.has_tasks("one: Make it", "two: Make it", "three: Make it")
+    before = len(project.iterations("mode"))
+    waits = f"until grep -q '\\[x\\]' {project.progress}; do sleep 0.05; done; echo > made-by.$$"
+    agent.story(commits, tries(runs(waits)), step(), commits)
+    run = project.ralph("feature.md", "build", "--strict", "--jobs", "2", "--delay", "0", "--validate-every", "1")
+    modes = [mode for mode, counts in project.iterations("mode", "counted")[before:] if counts]
+    assert (run.code, modes) == (0, ["build", "build", "validate", "build"]), "no task begins while it is due"

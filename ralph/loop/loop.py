@@ -36,7 +36,7 @@ def prepare_next_iteration(run: Run) -> Stop | None:
     if stop := run.stop_if_git_tampered():
         return stop
     run.read_progress()
-    is_due = request_validation_if_due(run)
+    request_validation_if_due(run)
     if run.file.last.mode != run.live.file_mode:
         follow_mode_line(run)
     run.controller.tidy_list_and_role()
@@ -49,7 +49,7 @@ def prepare_next_iteration(run: Run) -> Stop | None:
     stop = run.stop_reason()
     if not stop and run.settings.verify and run_first_verify_if_due(run):
         return prepare_next_iteration(run)
-    stop = stop or (None if is_due and run.controller.is_busy else run.controller.begin_work())
+    stop = stop or run.controller.begin_work()
     return prepare_next_iteration(run) if stop and advance_mode(run, stop) else stop
 
 

@@ -14,6 +14,7 @@ from ralph.agent.turn import Commits, Outcome
 from ralph.errors import RalphError
 from ralph.git.repository import Repository
 from ralph.loop.iteration import wait_or_stop_early
+from ralph.loop.modes import request_validation_if_due
 from ralph.parallel.executors import DaskExecutor, LocalExecutor
 from ralph.parallel.jobs import JobMaker
 from ralph.parallel.merge_queue import MergeQueue
@@ -97,6 +98,8 @@ class ParallelController(Controller):
     def begin_work(self) -> Stop | None:
         """Begins as many tasks as may be tried at once. Returns a Stop if none is in progress and none can begin."""
         run = self._run
+        if self.is_busy and request_validation_if_due(run):
+            return None  # no other task begins before it
         if not (self.is_busy or self._stop) and (rest_s := self._no_agent_before - run.pace.unix_time_s()) > 0:
             wait_or_stop_early(run, rest_s)
             self._no_agent_before = 0.0  # the wait is over, or the user wrote what ends it, and the run
