@@ -137,6 +137,10 @@ class Repository(Git):
             branch = self.output_or_empty("symbolic-ref", "--quiet", "HEAD")
         return branch, self.read_branch(branch or "HEAD")
 
+    def head_commit(self) -> str:
+        """Returns the commit of HEAD, mostly without running git; empty if there is none."""
+        return self.branch_and_commit()[1]
+
     def read_branch(self, branch: str) -> str:
         """Returns the commit of a branch, mostly without running git; empty if the branch is gone."""
         found = files.read_text_or_empty(self.common / branch).strip()
@@ -163,7 +167,7 @@ class Repository(Git):
         """
         kept, count = "", 0
         # mostly both are the same
-        for one in dict.fromkeys((self.read_branch(branch) if branch else "", self.branch_and_commit()[1])):
+        for one in dict.fromkeys((self.read_branch(branch) if branch else "", self.head_commit())):
             if one not in ("", commit):
                 kept = self.keep_commit(one)
                 count = int(self.output_or_empty("rev-list", "--count", one, *([f"^{commit}"] if commit else [])) or 0)
@@ -184,6 +188,11 @@ class Repository(Git):
             )
         return ""
 
+    @functools.cache  # noqa: B019 - a run asks one repository
+    def names_in_folder(self, commit: str, folder: str) -> Sequence[str]:
+        """Returns the names of what this commit has in this folder; none if it does not have the folder."""
+        return names_in(self._call("ls-tree", "-z", "--name-only", f"{commit}:{folder}").stdout)
+
     def keep_commit(self, commit: str) -> str:
         """Keeps this commit under a new ref, and returns that."""
         ref = f"refs/ralph/kept/{time.strftime('%Y%m%d-%H%M%S')}-{commit[:10]}"
@@ -192,22 +201,20 @@ class Repository(Git):
 
     def operation_files(self) -> list[str]:
         """Returns the files in git's folder that show an unfinished operation, such as a merge."""
-        return [name for name in _BEGUN if os.path.lexists(self.git_dir / name)]
+        return [name for name in _BEGUN if os.path.lexists(f"{self.git_dir}/{name}")]
 
     def commit_files(
         self,
         names: Collection[str],
-        if_tracked: Collection[str],
         message: str,
         run: Callable[[Sequence[str], bytes], str],
     ) -> tuple[Commits, str, list[str]]:
         """Commits exactly these files as they are now. Returns what was committed, why not, and what was left out.
 
-        So are those of `if_tracked` that git tracks. Other files that the user has staged stay staged. Ignored,
-        untracked files are left out. `run` runs git with the project's hooks; names come by standard input, since a
-        sandbox may hide ralph's files.
+        Other files that the user has staged stay staged. Ignored, untracked files are left out. `run` runs git with the
+        project's hooks; names come by standard input, since a sandbox may hide ralph's files.
         """
-        before = self.branch_and_commit()[1]
+        before = self.head_commit()
         found = self.existing_files(names)
         # folders that replaced files; a commit cannot hold one, unless it is a submodule
         folders = {name for name, at in found.items() if stat.S_ISDIR(at.st_mode)} - self.moved_submodules()
@@ -215,8 +222,9 @@ class Repository(Git):
         added = self._call("add", "--intent-to-add", "--ignore-errors", *_NAMED, stdin=literal_pathspecs(there))
         if added.code not in (0, 1):
             return Commits(), f"git add fails: {error_text(added)}", []
-        may_change = {*names, *if_tracked}
-        known = (may_change - folders).intersection(self.list_names("ls-files", "-z"))
+        known = there
+        if added.code or len(there) < len(names):  # some are ignored, or gone
+            known = ({*names} - folders).intersection(self.list_names("ls-files", "-z"))
         left_out = sorted(there - known)
         if not known:  # git would take no name for all of them
             return Commits(), "", left_out
@@ -227,11 +235,11 @@ class Repository(Git):
         had_nothing = failed and self._call(*commit, "--dry-run", stdin=named).code == 1
         if failed or (self.hooks / "pre-commit").exists():  # a hook may have committed another version than is staged
             self._call("reset", "--quiet", *_NAMED, stdin=named)
-        now = self.branch_and_commit()[1]
+        now = self.head_commit()
         if now == before:
             return Commits(), "" if had_nothing else failed, left_out
         made, in_it = self.changes_in_commit(now)
-        more = [name for name in in_it if name not in may_change]
+        more = [name for name in in_it if name not in names]
         if more or made.base != before:
             why = f"a hook moved HEAD, or put more into the commit than the task changed: {join_names(more)}"
             return Commits(), why, []

@@ -154,16 +154,15 @@ class TreeGuard:
         """
         # another plan's progress file belongs to no task
         changed = {name for name in self._state.uncommitted_files(task) if not name.endswith("_PROGRESS.md")}
-        own, failed = [*self._shadow.own], ""
-        if self._run.mode_start.asked.in_place:
-            own.append(os.path.relpath(self._plan, self._root))
+        in_place, failed = self._run.mode_start.asked.in_place, ""
+        own = {*self._shadow.own, os.path.relpath(self._plan, self._root) * in_place}
         if self._run.settings.auto_commit:
             if self._has_jj and changed:
                 failed = try_jj_commit(changed, message)
                 self.committed = Commits(count=int(not failed))
             elif self._repository and not self._has_jj:
-                run_git = self._failure_of_git_with_hooks
-                self.committed, failed, left_out = self._repository.commit_files(changed, own, message, run_git)
+                names, run_git = changed | (own & self._shadow.tracked), self._failure_of_git_with_hooks
+                self.committed, failed, left_out = self._repository.commit_files(names, message, run_git)
                 if left_out and not failed:
                     self._complain(f"{join_names(left_out)} changed, and no commit has that: git ignores it")
         if failed:
@@ -180,15 +179,20 @@ class TreeGuard:
         What git ignores is in no commit, and need not be.
         """
         repository, name = self._repository, os.path.relpath(path, self._root)
-        if not repository or not self._run.settings.auto_commit or self._has_jj or name == ".":
-            return ""
-        if any(
-            one == name or one.startswith(f"{name}/") for one in self._state.uncommitted_files(self._run.latest.task)
+        changed = self._state.uncommitted_files(self._run.latest.task)
+        if (
+            not repository
+            or not self._run.settings.auto_commit
+            or self._has_jj
+            or name == "."
+            or any(f"{one}/".startswith(f"{name}/") for one in changed)
         ):
             return ""
-        asked = ("cat-file", "--filters") if part else ("rev-parse", "--verify", "--quiet")
-        found = repository.output_or_empty(*asked, f"HEAD:{name}")
-        if (found and os.fsdecode(part) in found) or repository.output_or_empty("check-ignore", "--", name):
+        if part:
+            found = os.fsdecode(part) in repository.output_or_empty("cat-file", "--filters", f"HEAD:{name}")
+        else:
+            found = path.name in repository.names_in_folder(repository.head_commit(), name.rpartition("/")[0])
+        if found or repository.output_or_empty("check-ignore", "--", name):
             return ""
         return "is so here, but in no commit, and not by this task: commit it"
 
@@ -221,7 +225,7 @@ class TreeGuard:
 
     def short_head(self) -> str:
         """The commit of HEAD, shortened; empty if there is none."""
-        return self._repository.branch_and_commit()[1][:10] if self._repository else ""
+        return self._repository.head_commit()[:10] if self._repository else ""
 
     @_disk_errors_end_the_run
     def remember_tree(self) -> None:
@@ -287,13 +291,13 @@ class TreeGuard:
         repository, head = self._repository, self._before.head
         if self.blocked or not repository or not head:
             return
-        if repository.branch_and_commit()[1] != head[1]:
+        if repository.head_commit() != head[1]:
             since = [f"^{head[1]}"] if head[1] else []
             names = repository.list_names("log", "-z", "-m", "--format=", "--name-only", "--no-renames", "HEAD", *since)
             has_forbidden |= any(self._why_forbidden(name.lstrip("\n")) for name in names if name.strip("\n"))
         if has_forbidden and (ref := self._put_head_and_index_back(end)):
             message = repository.output_or_empty("log", "-1", "--format=%B", ref)
-            _, failed, _ = repository.commit_files(changed, (), message, self._failure_of_git_with_hooks)
+            _, failed, _ = repository.commit_files(changed, message, self._failure_of_git_with_hooks)
             if failed:
                 self._complain(f"what may stay of the agent's commits stays uncommitted: {failed}")
 
@@ -346,7 +350,7 @@ class TreeGuard:
         """
         undone, visible, shadow = defaultdict[str, list[str]](list), set[str](), self._shadow
         for number in range(9):
-            changes = shadow.changes()
+            changes = shadow.changes(with_modes=bool(self._before.only))
             if number == 0:
                 visible = {name for name, how in changes.items() if how != HIDDEN}
             reasons = {name: why for name in sorted(changes.keys() - self._changed_by_user) if (why := why_undo(name))}

@@ -58,6 +58,8 @@ class Shadow(Git):
         self._rules = files.read_or_empty(folder / "info" / "exclude")
         self.own = [name for name in own if not name.startswith("..")]
         self.protected = protected
+        self.tracked = set[str]()
+        """What the project tracked when the run began."""
         self._protected_when_begun = dict[str, float]()
         self.snapshot = TreeSnapshot()
         """The state of all files when the iteration began."""
@@ -65,6 +67,7 @@ class Shadow(Git):
     def take_snapshot(self, repository: Repository | None) -> None:
         """Takes a snapshot of all files when an iteration begins."""
         tracked = [] if self.snapshot.checksum else self._reset_and_list_tracked(repository)
+        self.tracked.update(tracked)
         self.snapshot = self.snapshot._replace(at=time.time() - TICK_S, left_alone=[])
         found = self._file_statuses()
         rules = [name for name, how in found.items() if how == HIDDEN and is_ignore_file(name)]
@@ -116,11 +119,11 @@ class Shadow(Git):
             shutil.copytree(repository.common / "objects", self.folder / "objects", copy_function=os.link)
         return repository.list_names("ls-files", "-z")
 
-    def changes(self) -> dict[str, str]:
+    def changes(self, *, with_modes: bool = True) -> dict[str, str]:
         """Returns what differs from the snapshot, and how, as git's status says it; nothing if the tree itself moved.
 
-        A new repository within the tree is the name of its folder, with a slash. Changed modes count as well, and new
-        ignore rules that hide themselves.
+        A new repository within the tree is the name of its folder, with a slash. New ignore rules that hide themselves
+        count as well, and `with_modes` changes of modes that git does not see, for which it looks at each file itself.
         """
         if os.path.realpath(self.root) != str(self.root):
             return {}
@@ -134,10 +137,9 @@ class Shadow(Git):
                 del differ[name]
         hidden_rules = {name for name, how in found.items() if how == HIDDEN and is_ignore_file(name)}
         differ |= dict.fromkeys(hidden_rules.difference(self.snapshot.hidden_rules), HIDDEN)
-        same = [name for name, how in found.items() if how == _SAME]
-        for name, there in self.existing_files(same).items():
-            if _unusual_mode(there) != self.snapshot.modes.get(name):
-                differ[name] = "AM"
+        same = [name for name, how in found.items() if how == _SAME and with_modes]
+        looked_at = self.existing_files(same).items()
+        differ |= {name: "AM" for name, there in looked_at if _unusual_mode(there) != self.snapshot.modes.get(name)}
         missed = [name for name in self._protected_files() if found.get(name, HIDDEN) == HIDDEN]
         return differ | dict.fromkeys(missed, NEW)
 
