@@ -12,7 +12,7 @@ from ralph.errors import RalphError
 from ralph.git.changes import ChangeFinder, remove_orphaned_locks
 from ralph.git.settings import GitConfigWatch
 from ralph.notify.channels import Outbox
-from ralph.plan.progress import LARGE_BYTES, Progress
+from ralph.plan.progress import Progress
 from ralph.plan.progress.file import ProgressFile
 from ralph.plan.prompt import Value
 from ralph.process import signals
@@ -211,7 +211,7 @@ class Run:
     def read_progress(self) -> Progress:
         """Reads the progress file, which is put back first if it is gone, and warns once if it is too large."""
         now = self.file.read()
-        if now.size > LARGE_BYTES:
+        if now.size > 50_000:
             what = f"{self.file.path.name} has {now.size // 1000} kB, and every iteration pays for reading it"
             self.console.complain(what, once="size")
         return now

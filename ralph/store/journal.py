@@ -5,6 +5,7 @@ anything has changed since the first iteration of the plan.
 """
 
 import errno
+import functools
 import json
 import os
 import time
@@ -83,14 +84,11 @@ class Record:
     """When a wait, or the usage limit that was reached, ends: in seconds since 1970."""
     cost_usd: float | None = None
     cost_at_least: bool = False
+    # Tokens.
     input: int = 0
-    """Tokens."""
     output: int = 0
-    """Tokens."""
     cache_read: int = 0
-    """Tokens."""
     cache_write: int = 0
-    """Tokens."""
     model: str = ""
     """The model that the settings chose, else the one that the agent reported."""
     done: int = 0
@@ -99,10 +97,9 @@ class Record:
     moved: bool = True
     """Whether a task was ticked or added, or something in the repository changed, as far as is known."""
     commits: int = 0
+    # Lines.
     added: int = 0
-    """Lines."""
     removed: int = 0
-    """Lines."""
     base: str = ""
     """The commit before its first one."""
     head: str = ""
@@ -188,8 +185,13 @@ def newest_iterations(path: Path, last_bytes: int) -> Iterator[Record]:
     for line in reversed(files.read_or_empty(path, last_bytes).splitlines(keepends=True)):
         later = line + later
         if b'"event": "iteration"' in line:  # parses no more than the caller looks at
-            yield from iterations_in(parse_lines(later))
+            yield from _parse_iterations(later)
             later = b""
+
+
+@functools.lru_cache(64)  # the same lines are read before each iteration
+def _parse_iterations(data: bytes) -> list[Record]:
+    return iterations_in(parse_lines(data))
 
 
 def count_iterations(path: Path) -> int:

@@ -11,7 +11,7 @@ import re
 import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -264,7 +264,7 @@ class State:
         path = self._make_folder("running") / type(note).__name__
         new = path.with_suffix(".new")
         with suppress(OSError):
-            files.write_own_file(new, json.dumps(asdict(note)).encode())
+            files.write_own_file(new, json.dumps(vars(note)).encode())
             new.replace(path)
 
     def remove_note(self, kind: type[Note]) -> None:

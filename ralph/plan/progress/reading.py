@@ -34,8 +34,6 @@ _DOLLARS = re.compile(r"\$?(\d[\d,]{0,14}(?:\.\d+)?)")
 # write checks as checkboxes too, and agents write proposals.
 _LISTS = re.compile("task|notes|acceptance|success criteria|proposed", re.IGNORECASE)
 
-LARGE_BYTES = 50_000
-"""Above this size the file deserves a warning: every iteration pays for reading it."""
 BY_RALPH = "ralph: "
 """How the reason begins in a RALPH_BLOCKED line that ralph wrote itself."""
 CHECKS_ALONE = "(checks alone)"
@@ -219,7 +217,7 @@ def vanished_open_tasks(before: Progress, after: Progress) -> tuple[Task, ...]:
     missing = []
     for task in sorted(before.tasks, key=lambda task: (-len(_normalized_text(task)), task.mark != "x")):
         gist = _normalized_text(task)
-        if same := [name for name in left if f"{name} ".startswith(f"{gist} ")]:
+        if same := [gist] if gist in left else [name for name in left if name.startswith(f"{gist} ")]:
             left.remove(min(same, key=len))
         elif task.mark != "x":
             missing.append(task)
