@@ -14,6 +14,9 @@ from ralph.run.judge import Controller, Iteration, describe_open_tasks, quote_ta
 from ralph.run.stop_rules import Reason, Stop
 from ralph.words import join_names, plural
 
+# What the Verification section says of checks that already pass.
+_PROVES_NOTHING = "hold before anything is built, so they prove nothing"
+
 
 def check_can_begin(run: Run) -> None:
     """Raises RalphError if no iteration can begin, before anything of an earlier run is used up."""
@@ -173,9 +176,9 @@ def _reject_plan_if_green(run: Run) -> bool:
         return False
     found = evidence.run_readonly_checks(run, acceptance.checks_of_tasks(run.file.last.open)) or {}
     held_checks = [text for text, ended in found.items() if not ended.failed]
-    marker = progress.PROVES_NOTHING.encode()
+    marker = _PROVES_NOTHING.encode()
     if held_checks:
-        what = f"{len(held_checks)} of {plural(len(found), 'check')} {progress.PROVES_NOTHING}"
+        what = f"{len(held_checks)} of {plural(len(found), 'check')} {_PROVES_NOTHING}"
         run.console.complain(f"{what}: {join_names(held_checks, 10)}")
         run.file.edit(progress.with_refusal, held_checks, what=what)
     elif marker in run.file.text:

@@ -30,8 +30,6 @@ _VARIABLES = (
 )
 # How templates of ralph.sh write a variable.
 _OF_RALPH_SH = re.compile(r"\$\{(PLAN_FILE|PROGRESS_FILE|PLAN_NAME|AUTO_COMMIT)\}")
-LEADING_COMMENT = re.compile(r"\A\s*\{#(.*?)#\}[ \t]*\r?\n?", re.DOTALL)
-"""The comment that a template begins with; it may hold settings, and is not for the agent."""
 # A hint for commands in templates, which may well contain `{{` or `{#`.
 _AS_TEXT = "around what is not Jinja, write {% raw %} and {% endraw %}"
 

@@ -25,6 +25,8 @@ from ralph.settings.table import (
 _DIRECTIVE = re.compile(r"[ ]{0,3}(?!RALPH_(?:DONE|STOP|BLOCKED):)(RALPH_[A-Z0-9_]+):(.*)")
 OF_AGENTS = ("RALPH_AGENT", "RALPH_MODEL", "RALPH_EFFORT", "RALPH_REASONING")
 """Settings meant for the agent of all modes; a mode's own agent gets none of them."""
+# The comment that a template begins with; it may hold settings, and is not for the agent.
+_LEADING_COMMENT = re.compile(r"\A\s*\{#(.*?)#\}[ \t]*\r?\n?", re.DOTALL)
 # How similar to a setting's name, from 0 to 1, a RALPH_ name in the environment must be to count as a typo.
 _NEAR = 0.9
 
@@ -99,7 +101,7 @@ def settings_of_mode(given: Sequence[GivenSetting], mode: str) -> Settings:
         given = [one for one in given if one.variable not in OF_AGENTS] + own_agents
     known = resolve_only(given, "RALPH_PROMPTS", "RALPH_STRICT")
     template, text = prompt.find_template("task" if known.strict and mode == "build" else mode, known.prompts)
-    comment = prompt.LEADING_COMMENT.match(text)
+    comment = _LEADING_COMMENT.match(text)
     directives = re.sub(r"(?m)^[ \t]+", "", comment[1]) if comment else ""
     given = [*given, *read_plan_settings(directives.encode(), str(template), Source.TEMPLATE)]
     names = [agent_variable_name(each) for each in prompt.available_modes(known.prompts)]

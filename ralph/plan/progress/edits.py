@@ -20,8 +20,6 @@ _LONGEST_LINE = 200
 # The indented lines below a task.
 _NESTED = re.compile(rb"(?:[ \t]+\S.*\n?)*")
 _TAKEN_BACK = "RALPH_DONE was taken back, because"
-PROVES_NOTHING = "hold before anything is built, so they prove nothing"
-"""What the Verification section says of checks that already pass."""
 _SIGNED = b"<!-- ralph writes this section, as far as it is quoted, and removes it when done holds -->"
 _REFUSAL = re.compile(
     rb"(?:(?<=\n)\r?\n)?^## Verification\s*<!-- ralph writes this section, [^\n]*\n(?:\s*(?:>[^\n]*\n)+)?(?:\r?\n)?",
