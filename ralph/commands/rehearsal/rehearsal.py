@@ -9,11 +9,7 @@ import shlex
 import site
 import sys
 import tempfile
-import termios
-import threading
-import tty
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -62,8 +58,9 @@ def rehearse(asked: Invocation) -> int:
         if is_sample:
             asked = asked._replace(plan="sample.md", verbose=True)
             _enter_sample(folder / "home" / "sample")
-        with _slowed_until_key(folder) if is_sample and os.isatty(0) else nullcontext():
-            command, happened, wrong = _rehearse_plan(asked, folder, is_sample=is_sample)
+            if os.isatty(0):  # somebody watches
+                (folder / "pauses").touch()
+        command, happened, wrong = _rehearse_plan(asked, folder, is_sample=is_sample)
     if signals.interrupted():
         raise KeyboardInterrupt
     nothing = ["nothing, and your files are as they were"]
@@ -92,25 +89,6 @@ def _enter_sample(top: Path) -> None:
     os.chdir(top)
     if run_in_front(["sh", "-c", SAMPLE_BEGINS]):
         raise RalphError("git does not work", 1, fix="install git, or fix it; a rehearsal commits for real")
-
-
-@contextmanager
-def _slowed_until_key(folder: Path) -> Iterator[None]:
-    """Within this context the fake agent works at reading speed, until a key is pressed."""
-    pauses = folder / "pauses"
-
-    def wait_for_key() -> None:
-        os.read(0, 1)
-        pauses.unlink(missing_ok=True)
-
-    pauses.touch()
-    before = termios.tcgetattr(0)
-    tty.setcbreak(0, termios.TCSANOW)
-    threading.Thread(target=wait_for_key, daemon=True).start()
-    try:
-        yield
-    finally:
-        termios.tcsetattr(0, termios.TCSAFLUSH, before)  # the shell should not get the key
 
 
 def _rehearse_plan(asked: Invocation, folder: Path, *, is_sample: bool) -> tuple[str, list[str], list[str]]:

@@ -2,7 +2,7 @@
 
 `python -m ralph.commands.rehearsal.standin WORK PLAN PROGRESS_FILE PAUSES`, with the prompt on standard input, of which
 it reads only the signal that --strict asks for. WORK is `commit`, `keep` for work that is not committed, or empty for a
-mode of one iteration, which has no task. It plans if there are no tasks yet. While the file PAUSES exists it waits a
+mode of one iteration, which has no task. It plans if there are no tasks yet. If the file PAUSES exists it waits a
 moment before each step. It works with any plan: for a task that is not the sample's it writes a note.
 """
 
