@@ -128,9 +128,9 @@ def test_a_folder_has_a_line_for_each_plan_and_what_is_gone_or_never_was_is_miss
     (night.root / "copy_PROGRESS.md").write_text(blocked.replace("\n\n## St", "\nMode: validate 2/3\n\n## St"))
     run = night.ralph("status")
     assert re.sub(r"\d+s ago", "0s ago", run.stdout).splitlines() == [
-        "auth     done     1/1 tasks",
-        "copy     blocked  why? · validate 2/3 · 0/1 tasks",
-        "feature  stopped  limit reached: max-iterations is 2 · 1/1 tasks · 3 iterations · $0.43 · 0s ago",
+        "auth     done       1/1 tasks",
+        "copy     blocked    why? · validate 2/3 · 0/1 tasks",
+        "feature  stopped    limit reached: max-iterations is 2 · 1/1 tasks · 3 iterations · $0.43 · 0s ago",
     ]
     assert run.code == 4, "that of the one that needs most"
     facts = json.loads(night.ralph("status", "--json").stdout)

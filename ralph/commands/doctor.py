@@ -31,19 +31,18 @@ class _Check(NamedTuple):
     """The result of looking at one thing."""
 
     subject: str
+    # `ok`; `warning`, which the user should know; `bad`, which needs fixing before a run.
     level: str
-    """`ok`; `warning`, which the user should know; `bad`, which needs fixing before a run."""
+    # What was found.
     said: str
-    """What was found."""
+    # What to do about it; after a line break, a command to copy.
     fix: str = ""
-    """What to do about it; after a line break, a command to copy."""
 
 
 # The levels from the best to the worst, each with its mark on the screen.
 _MARKS = {"ok": "ok", "warning": "warn", "bad": "BAD"}
 _INDENT = 17
 _SUBJECTS = ("settings", "plan", "agent", "permissions", "repository", "machine", "notices", "cron")
-_UNCOMMITTED = "status --porcelain -z --no-renames --untracked-files=all -- :!*_PROGRESS.md"
 Results = Iterator[tuple[str, ...]]
 """The level and what was found, and perhaps what to do about it."""
 
@@ -90,8 +89,7 @@ class _Doctor:
 
     def __init__(self, asked: options.Invocation):
         self.asked, self.settings = asked, table.Settings()
-        self.agents: list[agent.Agent] = []
-        """Empty if the settings are wrong."""
+        self.agents: list[agent.Agent] = []  # if the settings are wrong
 
     def check_settings(self) -> Results:
         """Lists what is set, and where, and what limits a run. Raises RalphError with all that is wrong."""
@@ -164,7 +162,8 @@ class _Doctor:
         if not (tree / ".git").exists():
             yield "warning", f"{tree} is not a repository: nothing can be committed, or undone", "git init, and commit"
             return
-        done = changes.run_git(*_UNCOMMITTED.split(), cwd=tree)
+        asked = "status --porcelain -z --no-renames --untracked-files=all -- :!*_PROGRESS.md"
+        done = changes.run_git(*asked.split(), cwd=tree)
         if done.code:
             yield "bad", f"{tree}: {changes.error_text(done)}", "fix what git complains about"
             return

@@ -32,7 +32,6 @@ except ModuleNotFoundError as error:
     raise RalphError("ralph mcp needs the mcp package", 1, fix="pip install 'mcp>=2'") from error
 
 Answer = dict[str, Any]
-Category = Literal["pattern", "antipattern", "architecture", "debugging", "build"]
 
 _HOW = "Take a task, mark it in progress, do it, check it, mark it complete or blocked. Record what others must know."
 
@@ -104,12 +103,14 @@ class Tools:
         """Says that this task cannot continue without the user, and why."""
         return self._edit_task(task_id, edits.with_mark, "!", task_id, note="blocked", why=reason)
 
-    def append_learning(self, learning: str, category: Category) -> Answer:
+    def append_learning(
+        self, learning: str, category: Literal["pattern", "antipattern", "architecture", "debugging", "build"]
+    ) -> Answer:
         """Records what whoever works on this after you should know, in one line."""
         return self._add_note(f"{category.upper()}: {learning}")
 
     def get_plan_summary(self) -> Answer:
-        """Every task, how many there are of each status, and how much is complete."""
+        """Every task, and how many there are of each status."""
         listed = self._read_tasks()
         return {
             "total_tasks": len(listed),
