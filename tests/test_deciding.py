@@ -153,5 +153,5 @@ def test_how_a_run_ends_also_after_a_block_which_leaves_one_attempt(
     opened: str, story: Sequence[Iteration], settings: Settings, end: str
 ) -> None:
     tally = Tally()
-    tally.start_near_limit(opened, settings)
+    tally.set_one_below_limit(opened, settings)
     assert ends(story, settings, tally) == end

@@ -251,7 +251,7 @@ from ralph.settings.options import Invocation
 class Fourth(Controller):
     def __init__(self, run):
         self.run = run
-    def run_iteration(self):
+    def run_or_await_iteration(self):
         self.run.screen.say("the fourth way")
         return run_agent_once(self.run)
 

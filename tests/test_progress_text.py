@@ -173,12 +173,12 @@ EDITS: dict[str, tuple[Any, bytes, Any]] = {
         lambda was, now: was.done == bool(now.verified),
     ),
     "not verified": (
-        partial(progress.without_lines, control_word="Verified"),
+        partial(progress.without_control_lines, word="Verified"),
         VERIFIED,
         lambda _, now: not now.verified,
     ),
     "no block": (
-        partial(progress.without_lines, control_word="RALPH_BLOCKED"),
+        partial(progress.without_control_lines, word="RALPH_BLOCKED"),
         rb"RALPH_BLOCKED(?::.*)?",
         lambda _, now: now.blocked is None,
     ),

@@ -94,7 +94,7 @@ class Tools:
             raise RalphError(f"{task_id} waits for {join_names(waits_for)}")
         if not self._proposes and (red := self._run_task_checks(task)):
             raise RalphError(f"{task_id} is not done: {'; '.join(red)}")
-        answer = self._edit_task(task_id, edits.with_mark, "x", *(one.id for one in task.ticked_with_it))
+        answer = self._edit_task(task_id, edits.with_mark, "x", *(one.id for one in task.self_and_completed_parents))
         if verification_notes:
             self._add_note(f"{task_id}: {verification_notes}")
         return answer
@@ -178,7 +178,7 @@ class Tools:
             done = call_program(["sh", "-c", f"exec 2>&1\n{command}"], timeout_s=settings.verify_timeout or math.inf)
             return acceptance.CheckResult(done.code, f"ended with {done.code}", done.stdout.decode(errors="replace"))
 
-        checks = acceptance.join_browser_actions(acceptance.checks_of_tasks(task.ticked_with_it))
+        checks = acceptance.join_browser_actions(acceptance.checks_of_tasks(task.self_and_completed_parents))
         ended = [acceptance.evaluate_check(one, base_url=settings.base_url or "", run=run) for one in checks]
         return [one.why_with_output for one in ended if one and one.failed]
 

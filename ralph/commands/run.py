@@ -86,7 +86,7 @@ def why_nothing_to_do(start: PreparedStart, text: bytes) -> RalphError | None:
     """Returns why a run has nothing to do with this progress file, and what the user can do; None if there is work."""
     path, now = start.progress_path, progress.parse(text)
     if now.blocked_by_ralph and has_terminal_output():
-        now = progress.parse(progress.without_lines(text, "RALPH_BLOCKED"))
+        now = progress.parse(progress.without_control_lines(text, "RALPH_BLOCKED"))
     if start.state_folder.unjudged_iteration() and now.blocked is None:
         return None  # what the run wrote that died was never checked
     stop = stop_reason(now, Tally(), start.settings)

@@ -168,17 +168,17 @@ def _prepare_session(run: Run, held_lock: Lock) -> None:
     if start.is_strict_build:
         start.read_valid_tasks(file.text)  # ends the run here if the list is wrong
     run.changes.begin()
-    modes.begin_mode(run)
+    modes.set_up_mode(run)
     if start.is_strict_build and file.last.verified and start.has_changed_since_verified(file.last):
-        file.edit(progress.without_lines, "Verified")
+        file.edit(progress.without_control_lines, "Verified")
     now = file.last
     if now.blocked_by_ralph and has_terminal_output():
         run.console.complain(f"took RALPH_BLOCKED out of {file.path}, since you are here; it said: {now.blocked}")
-        file.edit(progress.without_lines, "RALPH_BLOCKED")
+        file.edit(progress.without_control_lines, "RALPH_BLOCKED")
     state.remove_iteration_note()
     run.screen.remark(f"ralph: {notices.first_line(run)}")
     if opened := state.load_note(PlanBlock):
-        run.tally.start_near_limit(opened.reason, run.settings)
+        run.tally.set_one_below_limit(opened.reason, run.settings)
     state.remove_note(PlanBlock)
     is_first_sum = run.settings.max_total_cost is not None and "Spent" not in now.words
     # Only where it is needed, since 3,000 iterations take 90 ms.

@@ -102,7 +102,7 @@ def _take_over_lock(start: PreparedStart, file: ProgressFile) -> lock.Lock:
                 return lock.acquire_lock(tree)
             time.sleep(0.5)
     finally:
-        file.edit(progress.without_lines, "RALPH_STOP")
+        file.edit(progress.without_control_lines, "RALPH_STOP")
 
 
 def _converse_and_summarize(start: PreparedStart, file: ProgressFile) -> str:

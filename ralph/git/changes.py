@@ -81,7 +81,7 @@ _Files = dict[str, tuple[str, object]]
 _Tree = tuple[str, _Files]
 
 
-def count_lines(numstat: Iterable[str], commits: Commits) -> tuple[Commits, list[str]]:
+def with_line_counts(numstat: Iterable[str], commits: Commits) -> tuple[Commits, list[str]]:
     """Returns these commits with the lines that they add and remove, as `--numstat` prints them; and their files."""
     rows = [row.lstrip("\n").split("\t", 2) for row in numstat]
     # a dash marks a binary file
@@ -159,7 +159,7 @@ class ChangeFinder:
             git = partial(run_git, cwd=self.tree)
             count = int(git("rev-list", "--count", f"{base}..{head}" if base else head).stdout or 0)
             printed = git("diff", *LINES.split(), base or _EMPTY_TREE, head).stdout
-            commits, differ = count_lines(names_in(printed), replace(commits, count=count))
+            commits, differ = with_line_counts(names_in(printed), replace(commits, count=count))
             names.update(differ)
         return commits, tuple(name for name in sorted(names) if not self._is_own(name))
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from ralph import files
 from ralph.agent.turn import Commits
 from ralph.errors import RalphError
-from ralph.git.changes import IN_NO_OTHER, LINES, count_lines, error_text, names_in, nul_terminated, run_git
+from ralph.git.changes import IN_NO_OTHER, LINES, error_text, names_in, nul_terminated, run_git, with_line_counts
 from ralph.process.lock import working_tree
 from ralph.process.programs import Finished, call_program
 from ralph.store.state import Place
@@ -256,7 +256,7 @@ class Repository(Git):
         """Returns the size of a commit, and the files that it changed; a merge is based on no single commit."""
         printed = self._call("diff-tree", "-r", "--root", "--always", "--format=%P", *LINES.split(), commit).stdout
         parents, *rows = names_in(printed) or [""]
-        return count_lines(rows, Commits(count=1, head=commit, base=parents))
+        return with_line_counts(rows, Commits(count=1, head=commit, base=parents))
 
     def check_can_commit(self) -> None:
         """Raises RalphError, before money is spent, if git could not commit here."""

@@ -39,11 +39,11 @@ class PlainController(Controller):
         self._run = run
         self.around_turn = around_turn or self.around_turn
 
-    def run_iteration(self) -> Iteration:
+    def run_or_await_iteration(self) -> Iteration:
         """Runs the next iteration and returns what is known of it once its agent has ended."""
         return run_agent_once(self._run)
 
-    def conclude(self, iteration: Iteration) -> Iteration:
+    def accept_or_reject_work(self, iteration: Iteration) -> Iteration:
         """Refuses a RALPH_DONE that does not hold, and ends a mode of one iteration."""
         if self._run.settings.once:
             iteration = undo_ticks_and_end_mode(self._run, iteration)
@@ -78,7 +78,7 @@ def run_agent_once(run: Run) -> Iteration:
         what = "put back under ## Messages what the agent's copy wrote over"
         run.console.complain(f"{what}: {join_names([*map(os.fsdecode, lost)])}")
     if after.verified:  # only ralph may write that line, even if nothing is verified
-        file.edit(progress.without_lines, "Verified")
+        file.edit(progress.without_control_lines, "Verified")
     if after.rounds != before.rounds:  # only ralph counts the rounds
         file.edit(progress.with_mode, after.mode or "build", before.rounds)
     commits, changed = Commits(), findings.changed or ()
@@ -99,7 +99,7 @@ def _begin_iteration(run: Run, agent: Agent) -> str:
     start, state, settings = run.mode_start, run.state, run.settings
     if not start.plan.is_file():
         raise RalphError(f"{start.plan}: the plan is gone", 1)
-    state.remove_old_transcripts()
+    state.make_room_for_transcripts()
     run.file.check_writable()
     if settings.mcp and not run.controller.picks_tasks:
         run.file.edit(edits.with_ids)  # now, so that an agent that adds an id does not seem to replace the task
@@ -300,7 +300,7 @@ def _wait_for_limit_or_trouble(run: Run, turn: Turn) -> Stop | None:
     if not free:
         run.write_journal("wait", success=True, message=turn.why, until=round(until, 3), planned_s=round(seconds, 3))
         run.console.set_activity(f"until {moment}: {turn.outcome.value}")
-        if not run.controller.pause_new_work_until(until):
+        if not run.controller.delay_new_work_if_busy(until):
             wait_or_stop_early(run, seconds)
     return None
 

@@ -19,9 +19,9 @@ def loop(run: Run) -> Stop:
     claim_done_if_all_ticked(run)
     stop = prepare_next_iteration(run)
     while not stop:
-        iteration = judge_iteration(run.controller.run_iteration(), run.tally, run.settings)
+        iteration = judge_iteration(run.controller.run_or_await_iteration(), run.tally, run.settings)
         if not iteration.findings.blocks_run:  # else git may lead elsewhere, so it may not run
-            iteration = run.controller.conclude(iteration)
+            iteration = run.controller.accept_or_reject_work(iteration)
         record_and_report(run, iteration)
         stop = run.controller.defer_stop_if_busy(iteration.ended or notify_and_pause(run, iteration))
         stop = stop or prepare_next_iteration(run)

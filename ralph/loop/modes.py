@@ -24,10 +24,10 @@ def check_can_begin(run: Run) -> None:
         check_installed(start.agents, start.settings)
         run.print_setting_remarks(start.settings)
     run.mode_start.load_prompt()
-    run.state.remove_old_transcripts()
+    run.state.make_room_for_transcripts()
 
 
-def begin_mode(run: Run) -> None:
+def set_up_mode(run: Run) -> None:
     """Sets up a mode: makes the controller that it needs, in place of the one before."""
     if run.mode_start.asked.mode == "all":
         run.live.file_mode = run.file.edit(progress.with_mode, run.mode).mode
@@ -37,7 +37,7 @@ def begin_mode(run: Run) -> None:
 
 def stop_controller(run: Run) -> None:
     """Leaves a mode, even after an error: closes its controller and clears the current task."""
-    run.controller.put_tasks_down()
+    run.controller.abandon_tasks_in_progress()
     run.live.controller = Controller()
     run.update_iteration(task="", values={})
 
@@ -55,7 +55,7 @@ def follow_mode_line(run: Run) -> None:
         return
     notices.record_mode_results(run.state, before, run.mode)
     run.write_journal("mode", success=True, message=f"{before} -> {run.mode}")
-    begin_mode(run)
+    set_up_mode(run)
 
 
 def request_validation_if_due(run: Run) -> bool:

@@ -70,7 +70,7 @@ class ParallelController(Controller):
         can_merge = self.queue.entries and not (self._merge_obstacle or self._run.stop_if_interrupted())
         return bool(self.running or can_merge)
 
-    def pause_new_work_until(self, until: float) -> bool:
+    def delay_new_work_if_busy(self, until: float) -> bool:
         """Begins no agent before that moment; agents at work continue, and what passed is merged."""
         self._no_agent_before = until
         self._run.tally.last_wait_ended_at = self._run.pace.since_boot_s() + until - self._run.pace.unix_time_s()
@@ -146,7 +146,7 @@ class ParallelController(Controller):
 
     def _begin_task(self, task: Task, share_usd: float | None) -> None:
         run, text = self._run, self._file.text
-        run.state.remove_old_transcripts()
+        run.state.make_room_for_transcripts()
         if any(progress.section_lines(attempt.given, "Messages") for attempt in self.running):
             start, end = progress.section_range(text, "Messages")
             text = text[:start] + b"\n" + text[end:]  # another agent already has them
@@ -170,7 +170,7 @@ class ParallelController(Controller):
         if not run.latest.number and len(self._running_or_queued) == 1:
             notices.notify_started(run)
 
-    def run_iteration(self) -> Iteration:
+    def run_or_await_iteration(self) -> Iteration:
         """Waits for the next event. Returns what is known of the attempt that ended, or of the commit to merge."""
         run, queue = self._run, self.queue
         while True:
@@ -182,7 +182,7 @@ class ParallelController(Controller):
                 for entry in queue.renew_checks():
                     self._executor.begin(entry, self._jobs.make_check(entry))
                 taken_back = (entry for entry in queue.entries if entry.is_taken_back(self._file.text))
-                ready = next(taken_back, queue.head_if_current())
+                ready = next(taken_back, queue.entry_ready_to_merge())
             if ready:
                 return self._iteration(ready)
             ended = self._wait_for_event()
@@ -238,7 +238,7 @@ class ParallelController(Controller):
             is_merge=bool(attempt.commit),
         )
 
-    def conclude(self, iteration: Iteration) -> Iteration:
+    def accept_or_reject_work(self, iteration: Iteration) -> Iteration:
         """Merges what passed and ticks its task, or queues it to be merged; or writes down why the attempt failed."""
         attempt, queue = self.last, self.queue
         task, result = attempt.task, attempt.result
@@ -262,7 +262,7 @@ class ParallelController(Controller):
             return self._finish_task(iteration, Commits())
         if not iteration.is_merge:
             queue.add(attempt)
-        if not self._merge_obstacle and queue.head_if_current() is attempt:
+        if not self._merge_obstacle and queue.entry_ready_to_merge() is attempt:
             return self._merge_and_tick(iteration)
         return replace(iteration, moved=True, is_queued=True)
 
@@ -310,7 +310,7 @@ class ParallelController(Controller):
         self._file.edit(edits.with_tasks_reopened, broken or {})
         return broken
 
-    def put_tasks_down(self) -> None:
+    def abandon_tasks_in_progress(self) -> None:
         """Ends all work, also after an error, and marks no task as in progress any more."""
         for attempt in self._running_or_queued:
             attempt.is_canceled = True

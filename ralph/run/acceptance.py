@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ralph import files
 from ralph.errors import RalphError
-from ralph.notify.channels import cut_urls_to_hosts, send_for_status
+from ralph.notify.channels import cut_urls_to_hosts, send_http_request
 from ralph.plan import tasks
 from ralph.plan.progress import encode_text, shorten_output
 from ralph.plan.prompt import Value
@@ -82,7 +82,7 @@ class Check(NamedTuple):
     """
 
     @property
-    def is_repeatable(self) -> bool:
+    def is_safe_to_repeat(self) -> bool:
         """Whether it may be run at any time, unlike a click or a POST."""
         return "action" not in self.fields and self.fields.get("method", "GET").upper() in ("GET", "HEAD")
 
@@ -149,7 +149,7 @@ def evaluate_check(
         cannot_run = code in (126, 127)  # the shell found no such program
     else:
         method, url = fields["method"].upper(), base_url.rstrip("/") + fields["url"]
-        code, output = send_for_status(url, method, timeout_s=_ANSWER_S)  # with no secret of ours
+        code, output = send_http_request(url, method, timeout_s=_ANSWER_S)  # with no secret of ours
         came = f"returned {code}" if code else f"got no answer from {cut_urls_to_hosts(base_url)}"
         what = f"{method} {one_line(fields['url'], _SHOWN)} {came}"
         cannot_run = not code
@@ -208,7 +208,7 @@ def nothing_to_begin(listed: Sequence[Task], alone: str | None = None) -> Stop:
 
 def prompt_values(task: Task, run_token: str, state: State) -> dict[str, Value]:
     """Returns the variables with which a prompt describes this task."""
-    asked = checks_of_tasks(task.ticked_with_it)
+    asked = checks_of_tasks(task.self_and_completed_parents)
     own = [message.partition(": ")[2] for message in task.note_values("role") if ": " in message]
     return {
         "TASK_ID": task.id,

@@ -40,7 +40,7 @@ def run_readonly_checks(run: Run, checks: Iterable[Check], *, retry_red: bool = 
     for number, (text, check) in enumerate(asked.items(), 1):
         doing = f"checking {number} of {len(asked)} again" if retry_red else "checking"
         ended: CheckResult | None = CheckResult(1, "not run beforehand", cannot_run=True)
-        for _ in range((1 + retry_red) * check.is_repeatable):
+        for _ in range((1 + retry_red) * check.is_safe_to_repeat):
             ended = None if retry_red and run.remaining_s() <= 0 else run_check(run, check, doing)
             if not ended or not ended.failed or ended.cannot_run:
                 break

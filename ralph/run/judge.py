@@ -99,11 +99,11 @@ class Controller:
     def begin_work(self) -> Stop | None:
         """Chooses the next task. Returns why none can be begun, or None."""
 
-    def run_iteration(self) -> Iteration:
+    def run_or_await_iteration(self) -> Iteration:
         """Runs the next iteration and returns what is known of it once its agent has ended."""
         raise NotImplementedError
 
-    def conclude(self, iteration: Iteration) -> Iteration:
+    def accept_or_reject_work(self, iteration: Iteration) -> Iteration:
         """Returns the judged iteration with its result, which is in the progress file too by then."""
         return iteration
 
@@ -115,11 +115,11 @@ class Controller:
         """Returns why to stop now; None if running work ends first."""
         return stop
 
-    def pause_new_work_until(self, until: float) -> bool:  # noqa: ARG002 - of the interface
+    def delay_new_work_if_busy(self, until: float) -> bool:  # noqa: ARG002 - of the interface
         """Begins no agent before that moment, in seconds since 1970. Returns whether other work continues."""
         return False
 
-    def put_tasks_down(self) -> None:
+    def abandon_tasks_in_progress(self) -> None:
         """Ends all work, even after an error."""
 
 

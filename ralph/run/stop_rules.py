@@ -107,7 +107,7 @@ class Tally:
     crashes: Counter[str] = field(default_factory=Counter)
     """For each task, how often in a row the agent itself failed at it."""
 
-    def start_near_limit(self, reason_name: str, settings: Settings) -> None:
+    def set_one_below_limit(self, reason_name: str, settings: Settings) -> None:
         """Counts so that one more of what tripped the circuit breaker in an earlier run trips it again."""
         for reason, name, limit, *_ in _BREAKERS:
             if reason.name == reason_name:

@@ -77,7 +77,7 @@ class StrictController(PlainController):
 
     def _run_checks_before(self, task: Task) -> list[Note]:
         """Runs the checks of a task before its first attempt. Returns notes: those that pass already prove nothing."""
-        run, checks = self._run, acceptance.checks_of_tasks(task.ticked_with_it)
+        run, checks = self._run, acceptance.checks_of_tasks(task.self_and_completed_parents)
         runs_programs = any("command" in one.fields for one in checks)
         if runs_programs:  # an agent may have written them
             self._edit_and_vouch(bytes)
@@ -98,12 +98,12 @@ class StrictController(PlainController):
             run.write_journal("checks", success=False, message=message, requirement_id=task.id)
         return notes
 
-    def conclude(self, iteration: Iteration) -> Iteration:
+    def accept_or_reject_work(self, iteration: Iteration) -> Iteration:
         """Checks what the agent proposes, then ticks and commits the task, or records why not."""
         run, turn = self._run, iteration.turn
         goes_on = turn.outcome is Outcome.CONTEXT_FULL and not iteration.failed and run.settings.on_failure == "keep"
         if iteration.is_repeated or iteration.ended or turn.outcome is Outcome.FAILED or goes_on:
-            iteration = self._end_failed_attempt(iteration)
+            iteration = self._return_task_to_list(iteration)
         else:
             iteration = self._judge_attempt(iteration)
         if (mode := requested_mode(turn.final_words, self._token)) in run.settings.then:
@@ -127,7 +127,7 @@ class StrictController(PlainController):
         guard.undo_changes_by_checks()
         if found.is_pass and not guard.blocked:
             if locked := guard.wait_for_index():
-                return self._end_failed_attempt(replace(iteration, failed=locked))
+                return self._return_task_to_list(replace(iteration, failed=locked))
             if role := self._roles.next_role_or_empty(self._role):
                 if role == self._roles.last_writer:
                     save_uncommitted_texts(run, task.id)
@@ -136,7 +136,7 @@ class StrictController(PlainController):
                 found = AttemptVerdict(why_failed=why, red=True)
         stop = run.stop_if_interrupted()
         if guard.blocked or (found.why_failed and stop):
-            return self._end_failed_attempt(replace(iteration, ended=stop))
+            return self._return_task_to_list(replace(iteration, ended=stop))
         if found.is_pass:
             return replace(iteration, moved=True, passed=True)
         # the first time this does not count as a failure: another agent has to confirm the work
@@ -146,7 +146,7 @@ class StrictController(PlainController):
             self._mark_task(" ", "claimed", f"{timestamp()} changed {changed}; said: {first}")
             run.screen.say(f"ralph: {task.id}: {found.why_unproved}; another agent looks at it")
             return iteration
-        return self._record_failure(self._end_failed_attempt(iteration), found)
+        return self._record_failure(self._return_task_to_list(iteration), found)
 
     def _record_failure(self, iteration: Iteration, found: AttemptVerdict) -> Iteration:
         """Records why the attempt failed, as a failure of the task or of the role that is to blame."""
@@ -180,7 +180,7 @@ class StrictController(PlainController):
         claim = AttemptVerdict() if claim.rejected and self._is_dismissed(claim.why_failed) else claim
         if not claim.is_pass or self._role not in (roles.last_writer, roles.fix):
             return claim
-        checks = acceptance.checks_of_tasks(task.ticked_with_it)
+        checks = acceptance.checks_of_tasks(task.self_and_completed_parents)
         # no fake agent can meet them
         asked = [] if run.mode_start.rehearsal else acceptance.join_browser_actions(checks)
         for check in [*asked, None] if run.settings.verify else asked:
@@ -224,7 +224,7 @@ class StrictController(PlainController):
         task, before = self._task, self._file.text
         self._edit_and_vouch(
             edits.with_done_and_reopened,
-            *(one.id for one in task.ticked_with_it),
+            *(one.id for one in task.self_and_completed_parents),
             note="note" if note else "",
             why=note,
         )
@@ -240,7 +240,7 @@ class StrictController(PlainController):
             save_uncommitted_texts(self._run, task.id)  # forgets them
         return failed
 
-    def put_tasks_down(self) -> None:
+    def abandon_tasks_in_progress(self) -> None:
         """Leaves no task in progress."""
         with contextlib.suppress(RalphError):
             self._file.edit(edits.with_tidy_list)
@@ -256,7 +256,7 @@ class StrictController(PlainController):
         self._edit_and_vouch(edits.with_tasks_reopened, broken or {})
         return broken
 
-    def _end_failed_attempt(self, iteration: Iteration) -> Iteration:
+    def _return_task_to_list(self, iteration: Iteration) -> Iteration:
         """Leaves the task for later; if --on-failure says restore, discards its changes, unless the run ends."""
         if iteration.ended is None and self._run.settings.on_failure == "restore":
             self._guard.discard_attempt()

@@ -98,7 +98,7 @@ def unverify_or_refuse_done(run: Run) -> None:
     if run.read_progress().done:
         open_ones = describe_open_tasks(run.file.last)
         if run.settings.verify and not open_ones:
-            run.file.edit(progress.without_lines, "Verified")
+            run.file.edit(progress.without_control_lines, "Verified")
         else:
             refuse_done(run, [open_ones or "ralph was ended before it could check it"])
 

@@ -35,7 +35,7 @@ def new_progress_text(name: str, plan: str) -> bytes:
 
 def with_status(text: bytes, word: str) -> bytes:
     """The text with `word`, RALPH_DONE or IN_PROGRESS, in place of the other, and without Verified lines."""
-    text = without_lines(text, "Verified")
+    text = without_control_lines(text, "Verified")
     words = parse(text).words
     if others := words.get("IN_PROGRESS" if word == "RALPH_DONE" else "RALPH_DONE"):
         return replace_ranges(text, [(line.start, line.start + len(line.body), word.encode()) for line in others])
@@ -65,7 +65,7 @@ def _with_line_replaced(text: bytes, name: str, value: str, *above: str) -> byte
 
     It is put below the first line of the first of these words that the text has, else at its start.
     """
-    text = without_lines(text, name)
+    text = without_control_lines(text, name)
     if not value:
         return text
     words = parse(text).words
@@ -78,9 +78,9 @@ def with_run_blocked(text: bytes, why: str) -> bytes:
     return with_lines_added(text, "Status", [encode_text(f"RALPH_BLOCKED: {BY_RALPH}{' '.join(why.split())}")])
 
 
-def without_lines(text: bytes, control_word: str) -> bytes:
+def without_control_lines(text: bytes, word: str) -> bytes:
     """The text without the lines that begin with this word, as far as they are in `Progress.words`."""
-    return replace_ranges(text, [(line.start, line.end, b"") for line in parse(text).words.get(control_word, ())])
+    return replace_ranges(text, [(line.start, line.end, b"") for line in parse(text).words.get(word, ())])
 
 
 def with_tasks_added(text: bytes, lines: Sequence[bytes]) -> bytes:

@@ -90,7 +90,7 @@ class Task:
         return STATUSES["x" if self.done else self.mark]
 
     @property
-    def ticked_with_it(self) -> list["Task"]:
+    def self_and_completed_parents(self) -> list["Task"]:
         """The task, then the tasks above it that will be done once it is, innermost first."""
         found = [self]
         for one in self.above:
