@@ -158,7 +158,7 @@ def state_home() -> Path:
     return Path.home() / (base if base.startswith("/") else ".local/state") / "ralph"
 
 
-def data_folder(folder: str) -> Path:
+def builtin_folder(folder: str) -> Path:
     """The built-in `prompts` or `notify` folder: inside the package in a wheel, at the top level in a checkout."""
     here = Path(__file__).parent
     packaged = here / "data" / folder

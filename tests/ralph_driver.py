@@ -52,7 +52,7 @@ class Other(Pace):
         super().sleep(0 if how["times"] else seconds / how["speed"])
         self.slept += max(0, seconds) * how["times"]
 
-waits = {name: said.pop(name) for name in ("after_result_s", "send_s", "transcript_bytes") if name in said}
+waits = {name: said.pop(name) for name in ("after_result_s", "notices_wait_s", "transcript_bytes") if name in said}
 main(Other(patience=Patience(**said), **waits))
 """
 LONG = os.environ.get("RALPH_TESTS_LONG") == "1"
@@ -80,7 +80,7 @@ def leaping(**how: Any) -> tuple[str, ...]:
     return paced(**{"times": 1, "interrupt_s": 1, "terminate_s": 1, **how})
 
 
-UNHURRIED = paced(interrupt_s=600, terminate_s=600, send_s=600)
+UNHURRIED = paced(interrupt_s=600, terminate_s=600, notices_wait_s=600)
 """A `command` for ralph that waits for ten minutes where it waits for an end: what has ended was not waited for."""
 
 

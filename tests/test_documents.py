@@ -18,7 +18,9 @@ from ralph.run.stop_rules import Reason
 from ralph.settings.table import BY_VARIABLE, Settings
 
 PAGES = {file.name: file.read_text("utf-8") for file in [*(CHECKOUT / "docs").glob("*.md"), CHECKOUT / "README.md"]}
-CHANNELS = {name: one for name, one in load_channels().items() if one.path.is_relative_to(files.data_folder("notify"))}
+CHANNELS = {
+    name: one for name, one in load_channels().items() if one.path.is_relative_to(files.builtin_folder("notify"))
+}
 CHANNEL_SETTINGS = [name for channel in CHANNELS.values() for name in channel.setting_names]
 CONTROL_WORDS = {"RALPH_DONE", "RALPH_BLOCKED", "RALPH_STOP"}
 NO_SETTINGS = {

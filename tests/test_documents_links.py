@@ -11,7 +11,7 @@ from ralph import cli, files
 TOP_LEVEL = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")
 PAGES = [*(CHECKOUT / name for name in TOP_LEVEL), *sorted((CHECKOUT / "docs").rglob("*.md"))]
 NAMES = [str(page.relative_to(CHECKOUT)) for page in PAGES]
-MODES = {page.stem.removeprefix("PROMPT_") for page in files.data_folder("prompts").glob("PROMPT_*.md")}
+MODES = {page.stem.removeprefix("PROMPT_") for page in files.builtin_folder("prompts").glob("PROMPT_*.md")}
 WORDS = {"all", "MODE", "PLAN", "[MODE]", "VERB", "settings", "setup", "test", "commit", "fix"}
 """What stands behind a plan or a verb and is not a mode of ralph's own."""
 

@@ -137,7 +137,7 @@ def test_notices_arrive_in_order_as_often_as_wished_and_a_channel_that_hangs_del
         webhook = f"export RALPH_WEBHOOK_URL='{server.url()}'\n"
         settings.write_text(f"{webhook}RALPH_SLACK_WEBHOOK_URL={silent.url()}\nRALPH_HEARTBEAT_URL={silent.url()}\n")
         words = ("--max-stalls", "off", "--notify-frequency")
-        run = project.build("6", *words, "3", command=paced(send_s=1))
+        run = project.build("6", *words, "3", command=paced(notices_wait_s=1))
         assert (run.code, len(agent.calls)) == (3, 6), run.text
         settings.write_text(webhook)
         project.build("1", *words, "off")

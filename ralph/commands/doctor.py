@@ -127,7 +127,7 @@ class _Doctor:
         found.load_prompt()
         path = found.progress_path
         file = ProgressFile(path, found.state_folder)
-        now = start.read_checked_progress(found, file)
+        now = start.check_and_read_progress(found, file)
         yield "ok", f"{path}: {now.task_counts}" if now else f"there is no {path} yet; the first run makes it"
         if early := start.why_nothing_to_do(found, found.with_imported_tasks(file.text)):
             yield "bad" if early.exit_code else "warning", f"{early.what}: a run ends at once", early.fix

@@ -30,7 +30,7 @@ def print_log(  # noqa: PLR0913 - what can be asked for
         _print_iteration(plans.inspect_plan(plan), number or "last", what, view)
     else:
         seen = plans.inspect_plan(plan)
-        _print_list(seen.records)
+        _print_records(seen.records)
         if not seen.records:
             _print_clean(f"nothing has run yet; to begin, {seen.next_step_hint or 'run ralph'}")
 
@@ -40,7 +40,7 @@ def _print_clean(line: str) -> None:
     print(without_control_codes(line))
 
 
-def _print_list(records: list[journal.Record]) -> None:
+def _print_records(records: list[journal.Record]) -> None:
     """Prints a line for each record that has one, with a dash if an iteration changed nothing."""
     for record in records:
         if message := plans.describe_record(record):
@@ -73,7 +73,7 @@ def _print_iteration(seen: plans.PlanDetails, number: str, what: str | None, vie
         sys.stdout.buffer.write(path.read_bytes())
         return
     _TranscriptViewer(plan, row.mode, row.iteration, path, view).show_new_lines(is_last=True)
-    _print_list([one for one in seen.records if (one.run, one.iteration) == (row.run, row.iteration)])
+    _print_records([one for one in seen.records if (one.run, one.iteration) == (row.run, row.iteration)])
 
 
 class _TranscriptViewer:
@@ -98,7 +98,7 @@ def _follow(plan: plans.Plan, view: View) -> None:
         raise RalphError(f"{plan.name}: no run works on it now", 1, fix=f"`ralph log {plan.name}` shows what was")
     state = plan.state_folder
     news, at = journal.read_since(state.journal, 0)
-    _print_list(news[-1:])
+    _print_records(news[-1:])
     replay, is_over = None, False
     while not is_over:
         is_over = not plan.holder
@@ -106,7 +106,7 @@ def _follow(plan: plans.Plan, view: View) -> None:
         running = state.unjudged_iteration()
         if replay:
             replay.show_new_lines(is_last=bool(news or not running or is_over))
-        _print_list(news)
+        _print_records(news)
         if running and running.transcript.is_file() and (replay is None or replay.path != running.transcript):
             replay = _TranscriptViewer(plan, running.mode, running.iteration, running.transcript, view)
         sys.stdout.flush()

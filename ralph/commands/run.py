@@ -19,19 +19,19 @@ def start_run(asked: options.Invocation) -> int:
     """Does what the user asked for, and returns the exit code."""
     start = find_start(asked)
     if asked.dry_run:
-        from ralph.commands.single_turn import show_dry_run  # noqa: PLC0415 - as `session` below
+        from ralph.commands.outside_loop import show_dry_run  # noqa: PLC0415 - as `session` below
 
         show_dry_run(start)
         return 0
     if start.settings.interactive:
-        from ralph.commands.single_turn import talk  # noqa: PLC0415 - same
+        from ralph.commands.outside_loop import talk  # noqa: PLC0415 - same
 
         following = talk(start)
         return start_run(following) if following else 0
     held_lock = lock.acquire_lock(lock.working_tree(Path.cwd()))
     file = ProgressFile(start.progress_path, start.state_folder)
     file.recall_text_before_death()
-    now = read_checked_progress(start, file)
+    now = check_and_read_progress(start, file)
     if now and not held_lock.noted_holder().run and (early := why_nothing_to_do(start, file.text)):
         raise RalphError.of([early, *(start.imported.missing_from(file.text) if start.imported else ())])
     from ralph.commands.session import run_session  # noqa: PLC0415 - 60 ms, if there is work
@@ -90,7 +90,7 @@ def why_nothing_to_do(start: PreparedStart, text: bytes) -> RalphError | None:
     if start.state_folder.unjudged_iteration() and now.blocked is None:
         return None  # what the run wrote that died was never checked
     stop = stop_reason(now, Tally(), start.settings)
-    if stop and stop.reason is Reason.DONE and start.is_strict_build and start.has_changed_since_verified(now):
+    if stop and stop.reason is Reason.DONE and start.is_strict_build and start.has_tree_changed_since_verified(now):
         return None
     ready = (now.tasks and not now.open) or (start.imported and not now.tasks)
     if not stop and start.is_strict_build and not ready:
@@ -114,7 +114,7 @@ def check_same_plan(plan: Path, progress_path: Path, now: progress.Progress) -> 
         raise RalphError(f"{progress_path} belongs to another plan, {other}", fix=fix)
 
 
-def read_checked_progress(start: PreparedStart, file: ProgressFile) -> progress.Progress | None:
+def check_and_read_progress(start: PreparedStart, file: ProgressFile) -> progress.Progress | None:
     """Reads the progress file; None if there is none. Raises RalphError if it is another plan's, or in another folder.
 
     Else cron in the wrong folder would start over.

@@ -148,9 +148,9 @@ def _prepare_session(run: Run, held_lock: Lock) -> None:
     if held_lock.noted_holder().run or state.unjudged_iteration():
         from ralph.strict import recovery  # noqa: PLC0415 - 20 ms, after a death alone
 
-        recovery.recover(run, held_lock)
+        recovery.recover_from_death(run, held_lock)
     held_lock.write_holder(run.id, start.plan.name, start.progress_path)
-    modes.check_can_begin(run)
+    modes.check_agents_and_prompt(run)
     if not file.exists() and not file.text:
         file.edit(lambda text: text or progress.new_progress_text(start.name, os.path.relpath(start.plan)))
         state.remove_note(FirstVerifyResult)
@@ -169,14 +169,14 @@ def _prepare_session(run: Run, held_lock: Lock) -> None:
         start.read_valid_tasks(file.text)  # ends the run here if the list is wrong
     run.changes.begin()
     modes.set_up_mode(run)
-    if start.is_strict_build and file.last.verified and start.has_changed_since_verified(file.last):
+    if start.is_strict_build and file.last.verified and start.has_tree_changed_since_verified(file.last):
         file.edit(progress.without_control_lines, "Verified")
     now = file.last
     if now.blocked_by_ralph and has_terminal_output():
         run.console.complain(f"took RALPH_BLOCKED out of {file.path}, since you are here; it said: {now.blocked}")
         file.edit(progress.without_control_lines, "RALPH_BLOCKED")
     state.remove_iteration_note()
-    run.screen.remark(f"ralph: {notices.first_line(run)}")
+    run.screen.remark(f"ralph: {notices.run_opening_line(run)}")
     if opened := state.load_note(PlanBlock):
         run.tally.set_one_below_limit(opened.reason, run.settings)
     state.remove_note(PlanBlock)
@@ -203,12 +203,12 @@ def _close_run(run: Run, stop: Stop) -> None:
         duration_s=round(run.elapsed_s(), 3),
     )
     if has_begun or reason is not Reason.HOPELESS:
-        run.screen.say(f"ralph: {notices.last_line(run, stop)}")
+        run.screen.say(f"ralph: {notices.run_closing_line(run, stop)}")
     if has_begun:
         if reason.code == 1 and not (has_terminal_output() and stop.why in "\n".join(run.last_lines)):
             run.console.complain(stop.why)
         notices.notify_ended(run, stop)
-    deadline = time.monotonic() + run.pace.send_s
+    deadline = time.monotonic() + run.pace.notices_wait_s
     while run.outbox.has_pending() and time.monotonic() < deadline and not signals.is_impatient():
         signals.wait(0.05)
     run.outbox.drop_pending()

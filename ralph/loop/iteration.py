@@ -12,7 +12,7 @@ from ralph.errors import RalphError
 from ralph.loop.modes import undo_ticks_and_end_mode
 from ralph.notify.channels import Notice
 from ralph.plan import progress
-from ralph.plan.progress.file import LostMessages
+from ralph.plan.progress.file import MessageWatch
 from ralph.plan.tasks import edits
 from ralph.process import signals
 from ralph.process.supervisor import Command
@@ -57,7 +57,7 @@ def run_agent_once(run: Run) -> Iteration:
     agent = (run.free_agents() or run.mode_start.agents)[0]
     prompt = _begin_iteration(run, agent)
     before, file, current = run.file.last, run.file, run.latest
-    messages = LostMessages(file.path, current.text_before)
+    messages = MessageWatch(file.path, current.text_before)
     with run.controller.around_turn() as findings:
         run.state.save_note(  # all that the next run needs if ralph dies
             UnjudgedIteration(
@@ -71,7 +71,7 @@ def run_agent_once(run: Run) -> Iteration:
         )
         turn = _run_agent(run, agent, prompt, messages)
     turn.another_is_free = len(run.free_agents()) > 1
-    findings.blocks_run = findings.blocks_run or run.git_settings.block_reason
+    findings.why_run_ends = findings.why_run_ends or run.git_settings.block_reason
     after = run.read_progress()
     if lost := messages.find_lost(file.text):
         file.edit(progress.with_lines_added, "Messages", lost)
@@ -82,7 +82,7 @@ def run_agent_once(run: Run) -> Iteration:
     if after.rounds != before.rounds:  # only ralph counts the rounds
         file.edit(progress.with_mode, after.mode or "build", before.rounds)
     commits, changed = Commits(), findings.changed or ()
-    if not findings.blocks_run:  # else git may not run any more
+    if not findings.why_run_ends:  # else git may not run any more
         run.remove_orphaned_locks("the agent")
         if findings.changed is None:
             commits, changed = run.changes.take_changes()
@@ -108,7 +108,9 @@ def _begin_iteration(run: Run, agent: Agent) -> str:
         {
             **run.latest.values,
             "ITERATION": number,
-            "MEMORY": notices.describe_last_iterations(state, task=run.latest.task, so_far=notices.run_figures(run)),
+            "MEMORY": notices.describe_last_iterations(
+                state, next_task=run.latest.task, so_far=notices.run_figures(run)
+            ),
             "CAN_RUN": agent.can_run_commands(settings),
             "RED_START": run.tally.red_start or "",
         }
@@ -117,7 +119,7 @@ def _begin_iteration(run: Run, agent: Agent) -> str:
         run.screen.remark("")
     else:
         notices.notify_started(run)
-    transcript = state.new_transcript(run.id, number, prompt)
+    transcript = state.new_transcript_and_prompt(run.id, number, prompt)
     run.update_iteration(number=number, agent=agent.name, text_before=run.file.text, transcript=transcript)
     run.git_settings.record_begin_state()
     run.changes.disturbed |= settings.once
@@ -128,7 +130,7 @@ def _begin_iteration(run: Run, agent: Agent) -> str:
     return prompt
 
 
-def _run_agent(run: Run, agent: Agent, prompt: str, messages: LostMessages) -> Turn:
+def _run_agent(run: Run, agent: Agent, prompt: str, messages: MessageWatch) -> Turn:
     """Runs the agent until it ends, is interrupted, reaches a limit or lingers after its result; returns its turn."""
     settings, pace, transcript = run.settings, run.pace, run.latest.transcript
     tried = run.latest.values.get("TRY")
@@ -184,7 +186,7 @@ def record_and_report(run: Run, iteration: Iteration) -> None:
     turn, file, settings = iteration.turn, run.file, run.settings
     summary = notices.iteration_summary(run, iteration)
     add_to_tally(run.tally, iteration, run.latest.task)
-    _write_journal_and_history(run, iteration, summary)
+    _write_journal_and_history_file(run, iteration, summary)
     run.journal_put_back(run.latest.number)
     if iteration.missing and not iteration.refused:
         kept = run.state.keep_copy(file.path.name, run.latest.text_before)
@@ -204,7 +206,7 @@ def record_and_report(run: Run, iteration: Iteration) -> None:
     run.outbox.send(Notice("alive"))
 
 
-def _write_journal_and_history(run: Run, iteration: Iteration, summary: str) -> None:
+def _write_journal_and_history_file(run: Run, iteration: Iteration, summary: str) -> None:
     """Writes a line of the journal and one of the history."""
     turn, commits, after, task = iteration.turn, iteration.commits, iteration.after, run.latest.task
     words = shorten(without_signals(turn.final_words), 500)
@@ -300,7 +302,7 @@ def _wait_for_limit_or_trouble(run: Run, turn: Turn) -> Stop | None:
     if not free:
         run.write_journal("wait", success=True, message=turn.why, until=round(until, 3), planned_s=round(seconds, 3))
         run.console.set_activity(f"until {moment}: {turn.outcome.value}")
-        if not run.controller.delay_new_work_if_busy(until):
+        if not run.controller.delay_new_agents(until):
             wait_or_stop_early(run, seconds)
     return None
 

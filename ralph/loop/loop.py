@@ -20,7 +20,7 @@ def loop(run: Run) -> Stop:
     stop = prepare_next_iteration(run)
     while not stop:
         iteration = judge_iteration(run.controller.run_or_await_iteration(), run.tally, run.settings)
-        if not iteration.findings.blocks_run:  # else git may lead elsewhere, so it may not run
+        if not iteration.findings.why_run_ends:  # else git may lead elsewhere, so it may not run
             iteration = run.controller.accept_or_reject_work(iteration)
         record_and_report(run, iteration)
         stop = run.controller.defer_stop_if_busy(iteration.ended or notify_and_pause(run, iteration))
@@ -39,7 +39,7 @@ def prepare_next_iteration(run: Run) -> Stop | None:
     request_validation_if_due(run)
     if run.file.last.mode != run.live.file_mode:
         follow_mode_line(run)
-    run.controller.tidy_list_and_role()
+    run.controller.tidy_for_next_choice()
     while needs_final_check(run.file.last, run.settings) and not run.stop_if_interrupted():
         accept_done_or_count_refusal(run)
         if run.stop_reason() or (run.controller.picks_tasks and run.settings.max_failures is None):
@@ -49,7 +49,7 @@ def prepare_next_iteration(run: Run) -> Stop | None:
     stop = run.stop_reason()
     if not stop and run.settings.verify and run_first_verify_if_due(run):
         return prepare_next_iteration(run)
-    stop = stop or run.controller.begin_work()
+    stop = stop or run.controller.begin_next_tasks()
     return prepare_next_iteration(run) if stop and advance_mode(run, stop) else stop
 
 

@@ -18,7 +18,7 @@ from ralph.words import join_names, plural
 _PROVES_NOTHING = "hold before anything is built, so they prove nothing"
 
 
-def check_can_begin(run: Run) -> None:
+def check_agents_and_prompt(run: Run) -> None:
     """Raises RalphError if no iteration can begin, before anything of an earlier run is used up."""
     for start in (run.mode_start, *run.mode_start.in_modes_with_own_agent()):
         check_installed(start.agents, start.settings)
@@ -115,7 +115,7 @@ def undo_ticks_and_end_mode(run: Run, iteration: Iteration) -> Iteration:
     if iteration.ended or iteration.is_repeated:
         return iteration
     if ended_well:
-        stop = _choose_what_follows(run, iteration, judges=judges, goes_on=goes_on)
+        stop = _choose_what_follows(run, iteration, judges=judges, run_goes_on=goes_on)
         return replace(iteration, ended=stop)
     is_limit = outcome in (Outcome.OUT_OF_BUDGET, Outcome.OUT_OF_TIME)
     if goes_on and not is_limit:
@@ -123,7 +123,7 @@ def undo_ticks_and_end_mode(run: Run, iteration: Iteration) -> Iteration:
     return replace(iteration, ended=Stop(Reason.LIMIT if is_limit else Reason.ONCE_FAILED, iteration.turn.why))
 
 
-def _choose_what_follows(run: Run, iteration: Iteration, *, judges: bool, goes_on: bool) -> Stop | None:
+def _choose_what_follows(run: Run, iteration: Iteration, *, judges: bool, run_goes_on: bool) -> Stop | None:
     """Sets what follows a mode of one iteration that ended well; returns why the run ends with it."""
     if iteration.changed:
         why = f"it may change nothing but the progress file, and changed {join_names(iteration.changed, 10)}"
@@ -139,13 +139,13 @@ def _choose_what_follows(run: Run, iteration: Iteration, *, judges: bool, goes_o
         except RalphError as error:
             return Stop(Reason.ONCE_FAILED, error.message)
     if judges:
-        return _set_done_or_next_mode(run, goes_on=goes_on)
-    if not (_reject_plan_if_green(run) and goes_on):  # else planning is repeated once
+        return _conclude_validation(run, run_goes_on=run_goes_on)
+    if not (_reject_plan_if_green(run) and run_goes_on):  # else planning is repeated once
         _advance_file_mode(run)
-    return None if goes_on else Stop(Reason.ONCE)
+    return None if run_goes_on else Stop(Reason.ONCE)
 
 
-def _set_done_or_next_mode(run: Run, *, goes_on: bool) -> Stop | None:
+def _conclude_validation(run: Run, *, run_goes_on: bool) -> Stop | None:
     """Sets what follows validate: done if no task is open and verify passes, else the next mode, max-rounds times."""
     rounds, most = max(run.file.last.round, 1), run.settings.max_rounds
     left = describe_open_tasks(run.file.last)
@@ -159,7 +159,7 @@ def _set_done_or_next_mode(run: Run, *, goes_on: bool) -> Stop | None:
     count = None if progress.parse(run.latest.text_before).open else f"{rounds}/{most}" if rounds < most else ""
     if _advance_file_mode(run, count) and count == "":
         return Stop(Reason.REFUSED, f"max-rounds is {most}, and {run.mode} still finds something: {left}")
-    return None if goes_on else Stop(Reason.UNFINISHED, left)
+    return None if run_goes_on else Stop(Reason.UNFINISHED, left)
 
 
 def _advance_file_mode(run: Run, rounds: str | None = None) -> bool:
@@ -174,7 +174,7 @@ def _reject_plan_if_green(run: Run) -> bool:
     """Reports which checks of open tasks pass before anything is built; True if that is new, to repeat planning."""
     if not (run.settings.strict and run.settings.evidence) or run.mode_start.rehearsal:
         return False
-    found = evidence.run_readonly_checks(run, acceptance.checks_of_tasks(run.file.last.open)) or {}
+    found = evidence.run_repeatable_checks(run, acceptance.checks_of_tasks(run.file.last.open)) or {}
     held_checks = [text for text, ended in found.items() if not ended.failed]
     marker = _PROVES_NOTHING.encode()
     if held_checks:

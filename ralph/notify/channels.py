@@ -86,7 +86,7 @@ class Channel(NamedTuple):
     help: Mapping[str, str] = {}
     defaults: Mapping[str, str] = {}
     request: Mapping[str, Any] = {}
-    """The arguments for `send_http_request`; strings in it are templates."""
+    """The arguments for `try_http_request`; strings in it are templates."""
     command: Strings = ()
     """A program and its arguments, which are templates too."""
     checked: bool = False
@@ -110,7 +110,7 @@ def load_channels() -> Mapping[str, Channel]:
     None comes from the project, which the agent can write. Raises RalphError for a malformed file.
     """
     channels = dict[str, Channel]()
-    for folder in (files.data_folder("notify"), Path.home() / ".ralph" / "notify"):
+    for folder in (files.builtin_folder("notify"), Path.home() / ".ralph" / "notify"):
         for path in sorted(folder.glob("*.toml")):
             try:
                 table = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -153,7 +153,7 @@ def _deliver(channel: Channel, variables: Values, timeout_s: float) -> str:
         return f"{program}: exit code {code}" if channel.checked and code else ""
     request = fill_templates(channel.request, variables)
     for pause_s in (timeout_s / 15, 0):
-        status, text = send_http_request(**request, timeout_s=timeout_s * 0.4)
+        status, text = try_http_request(**request, timeout_s=timeout_s * 0.4)
         if 0 < status < 300:
             return ""
         if 0 < status < 500 and status != 429:
@@ -163,7 +163,7 @@ def _deliver(channel: Channel, variables: Values, timeout_s: float) -> str:
     return f"{cut_urls_to_hosts(request['url'])}: {answer}"
 
 
-def send_http_request(  # noqa: PLR0913 - what a request is made of
+def try_http_request(  # noqa: PLR0913 - what a request is made of
     url: str,
     method: str = "POST",
     *,
@@ -230,7 +230,7 @@ class Outbox:
         self._waiting = [(channel, list[Notice]()) for channel in configured_channels(values)]
 
     @property
-    def done_event_channels(self) -> Strings:
+    def channels_notified_when_done(self) -> Strings:
         """The names of the channels that get a notice when a run is done."""
         return [channel.name for channel, _ in self._waiting if "done" in channel.events]
 

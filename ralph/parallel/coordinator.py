@@ -70,7 +70,7 @@ class ParallelController(Controller):
         can_merge = self.queue.entries and not (self._merge_obstacle or self._run.stop_if_interrupted())
         return bool(self.running or can_merge)
 
-    def delay_new_work_if_busy(self, until: float) -> bool:
+    def delay_new_agents(self, until: float) -> bool:
         """Begins no agent before that moment; agents at work continue, and what passed is merged."""
         self._no_agent_before = until
         self._run.tally.last_wait_ended_at = self._run.pace.since_boot_s() + until - self._run.pace.unix_time_s()
@@ -87,7 +87,7 @@ class ParallelController(Controller):
             lines.append(f"{attempt.task.id} · {format_duration(now - attempt.iteration.began)} · {doing}")
         return lines
 
-    def tidy_list_and_role(self) -> None:
+    def tidy_for_next_choice(self) -> None:
         """Gives each task an id, ticks those whose parts are all done, and marks only our tasks as in progress."""
         self._file.edit(edits.with_tidy_list, *[attempt.task.id for attempt in self._running_or_queued])
 
@@ -95,7 +95,7 @@ class ParallelController(Controller):
     def _running_or_queued(self) -> list[TaskAttempt]:
         return [*self.running, *self.queue.entries]
 
-    def begin_work(self) -> Stop | None:
+    def begin_next_tasks(self) -> Stop | None:
         """Begins as many tasks as may be tried at once. Returns a Stop if none is in progress and none can begin."""
         run = self._run
         if self.is_busy and request_validation_if_due(run):
@@ -234,7 +234,7 @@ class ParallelController(Controller):
             after=now,
             turn=turn,
             commits=Commits(),
-            findings=TurnFindings(blocks_run=run.git_settings.block_reason),
+            findings=TurnFindings(why_run_ends=run.git_settings.block_reason),
             is_merge=bool(attempt.commit),
         )
 
@@ -296,9 +296,9 @@ class ParallelController(Controller):
     def _finish_task(self, iteration: Iteration, commits: Commits) -> Iteration:
         """Ticks the task; its commit, if there is one, is on the branch by now."""
         run = self._run
-        self._file.edit(edits.with_done_and_reopened, self.last.task.id)
+        self._file.edit(edits.with_done_and_unblocked, self.last.task.id)
         self.queue.remove_entry(self.last.task)
-        self.tidy_list_and_role()
+        self.tidy_for_next_choice()
         wrong = () if run.read_progress().open else tuple(evidence.accept_or_refuse_done(run, is_verified=True))
         return replace(iteration, moved=True, passed=True, refused=wrong, commits=commits)
 

@@ -36,7 +36,7 @@ _AS_TEXT = "around what is not Jinja, write {% raw %} and {% endraw %}"
 
 def _template_folders(extra_prompts: Path | None) -> tuple[Path, ...]:
     """The folders to search for templates, beginning with the user's own `extra_prompts`; the first match wins."""
-    places = (extra_prompts, Path(".ralph"), Path.home() / ".ralph", files.data_folder("prompts"))
+    places = (extra_prompts, Path(".ralph"), Path.home() / ".ralph", files.builtin_folder("prompts"))
     return tuple(place for place in places if place)
 
 

@@ -14,7 +14,7 @@ class Pace:
     patience: Patience = field(default_factory=Patience)
     after_result_s: float = 30.0
     """Seconds that the agent has to exit by itself after its `result` event."""
-    send_s: float = 10.0
+    notices_wait_s: float = 10.0
     """Seconds that a run waits at its end for notices still being sent."""
     transcript_bytes: int = 2_000_000_000
     """The most bytes that one iteration may print; disks are finite."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ralph import files
 from ralph.errors import RalphError
-from ralph.notify.channels import cut_urls_to_hosts, send_http_request
+from ralph.notify.channels import cut_urls_to_hosts, try_http_request
 from ralph.plan import tasks
 from ralph.plan.progress import encode_text, shorten_output
 from ralph.plan.prompt import Value
@@ -149,7 +149,7 @@ def evaluate_check(
         cannot_run = code in (126, 127)  # the shell found no such program
     else:
         method, url = fields["method"].upper(), base_url.rstrip("/") + fields["url"]
-        code, output = send_http_request(url, method, timeout_s=_ANSWER_S)  # with no secret of ours
+        code, output = try_http_request(url, method, timeout_s=_ANSWER_S)  # with no secret of ours
         came = f"returned {code}" if code else f"got no answer from {cut_urls_to_hosts(base_url)}"
         what = f"{method} {one_line(fields['url'], _SHOWN)} {came}"
         cannot_run = not code

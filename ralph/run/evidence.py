@@ -29,7 +29,9 @@ def run_check(run: Run, check: Check, doing: str = "checking") -> CheckResult | 
     return None if run.stop_if_interrupted() else ended
 
 
-def run_readonly_checks(run: Run, checks: Iterable[Check], *, retry_red: bool = False) -> dict[str, CheckResult] | None:
+def run_repeatable_checks(
+    run: Run, checks: Iterable[Check], *, retry_red: bool = False
+) -> dict[str, CheckResult] | None:
     """Runs these checks, each once. Returns their results by text; None if a signal ended them.
 
     One that may change something is not run, and counts as one that cannot run. With `retry_red`, for ticked tasks, a
@@ -61,7 +63,7 @@ def find_broken_tasks(run: Run) -> dict[str, str] | None:
         for line in task.note_values("verify") if task.mark == "x" else ():
             if line not in held_before:
                 owners[line].append(task)
-    found = run_readonly_checks(run, map(parse_check, owners), retry_red=True)
+    found = run_repeatable_checks(run, map(parse_check, owners), retry_red=True)
     if found is None:
         return None
     broken = [

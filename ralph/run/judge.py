@@ -26,7 +26,7 @@ class TurnFindings:
     """Files that it changed although --only does not allow that."""
     changed: tuple[str, ...] | None = None
     """Other files that it changed; None if the guard did not look."""
-    blocks_run: str = ""
+    why_run_ends: str = ""
     """Why the run has to end: git may lead elsewhere now, or the user has to decide."""
 
 
@@ -93,10 +93,10 @@ class Controller:
         """A line for each agent at work besides the one of the iteration."""
         return ()
 
-    def tidy_list_and_role(self) -> None:
+    def tidy_for_next_choice(self) -> None:
         """Brings the task list into the form that the next choice needs."""
 
-    def begin_work(self) -> Stop | None:
+    def begin_next_tasks(self) -> Stop | None:
         """Chooses the next task. Returns why none can be begun, or None."""
 
     def run_or_await_iteration(self) -> Iteration:
@@ -115,7 +115,7 @@ class Controller:
         """Returns why to stop now; None if running work ends first."""
         return stop
 
-    def delay_new_work_if_busy(self, until: float) -> bool:  # noqa: ARG002 - of the interface
+    def delay_new_agents(self, until: float) -> bool:  # noqa: ARG002 - of the interface
         """Begins no agent before that moment, in seconds since 1970. Returns whether other work continues."""
         return False
 
@@ -125,7 +125,7 @@ class Controller:
 
 def judge_iteration(iteration: Iteration, tally: Tally, settings: Settings) -> Iteration:
     """Returns the iteration with its result, before anything is verified."""
-    if blocked := iteration.findings.blocks_run:
+    if blocked := iteration.findings.why_run_ends:
         return replace(iteration, failed=blocked, ended=Stop(Reason.TAMPERED, blocked))
     turn, after = iteration.turn, iteration.after
     moved = iteration.has_list_progress or bool(iteration.changed)

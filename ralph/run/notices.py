@@ -37,9 +37,13 @@ HANDOVER = "RALPH_HANDOVER"
 """A variable of an attempt's environment: the handover of the attempt before it at the same task."""
 
 
-def first_line(run: Run) -> str:
+def run_opening_line(run: Run) -> str:
     """The first line of a run: where its progress is, why it may not commit, what it found, who gets notices."""
-    settings, commit, names = run.settings, run.changes.identify_tree(), ", ".join(run.outbox.done_event_channels)
+    settings, commit, names = (
+        run.settings,
+        run.changes.identify_tree(),
+        ", ".join(run.outbox.channels_notified_when_done),
+    )
     off = "" if settings.auto_commit else f" · commits are off ({settings.given['auto_commit'].where})"
     found = " · uncommitted changes" if "-dirty-" in commit else "" if commit else " · no commit to return to"
     return f"progress in {run.file.path}{off}{found}{names and f' · notices: {names}'}"
@@ -112,7 +116,7 @@ def notify_ended(run: Run, stop: Stop) -> None:
     send_notice(run, event, what, *lines, *run.last_lines)
 
 
-def last_line(run: Run, stop: Stop) -> str:
+def run_closing_line(run: Run, stop: Stop) -> str:
     """The last line of a run."""
     reason, move, settings = stop.reason, stop.next_step_hint(run.file.path.name), run.settings
     if reason is Reason.ONCE and settings.once and settings.next_mode:
@@ -134,8 +138,8 @@ def run_figures(run: Run) -> str:
     return f"{now.task_counts}{counts}{unchecked} · {format_duration(run.elapsed_s())}{waited}{cost and f' · {cost}'}"
 
 
-def status_lines(run: Run, edge: int) -> str:
-    """The status line, cut to `edge` columns: the activity goes first, then cost, time and the others.
+def status_lines(run: Run, width: int) -> str:
+    """The status line, cut to `width` columns: the activity goes first, then cost, time and the others.
 
     Above it is a line for each task in progress, under `--jobs`.
     """
@@ -155,25 +159,25 @@ def status_lines(run: Run, edge: int) -> str:
         usd_or_empty(tally.cost_usd, at_least=tally.at_least),
         doing,
     ]
-    line = clip(" · ".join(filter(None, figures)), edge - display_width(clock)) + clock
+    line = clip(" · ".join(filter(None, figures)), width - display_width(clock)) + clock
     return "\n".join([*run.controller.activity, line])
 
 
-def describe_last_iterations(state: State, *, task: str = "", so_far: str = "") -> str:
+def describe_last_iterations(state: State, *, next_task: str = "", so_far: str = "") -> str:
     """Returns the last iterations, the handover of one cut short, the last change of mode, and sums; empty at first.
 
-    `so_far` are the figures of this run; failures of `task` are left out, since the prompt has them elsewhere.
+    `so_far` are the figures of this run; failures of `next_task` are left out, since the prompt has them elsewhere.
     """
     newest = journal.newest_iterations(state.journal, _TAIL_BYTES)
     rows = [*islice(newest, _ITERATIONS)][::-1]
-    cut, left = handover_if_cut(state, task), state.load_note(PreviousModeResults)
+    cut, left = handover_if_cut(state, next_task), state.load_note(PreviousModeResults)
     if not (rows or cut):
         return ""
     lines = ["The last iterations, the newest last:"]
     for row in rows:
         begins = row.summary.removesuffix(one_line(row.message, REASON_LENGTH)).rstrip(" :·")
         lines.append(f"- {row.mode_and_round} · {row.summary if row.success else f'{begins} · it did not succeed'}")
-        is_told = bool(task) and row.message.startswith(f"{task}, ")
+        is_told = bool(next_task) and row.message.startswith(f"{next_task}, ")
         words = dict.fromkeys(filter(None, ("" if is_told else row.message, row.said)))
         lines += [f"  {one_line(message, _WORDS)}" for message in words]
     kept = left.lines if left else ()

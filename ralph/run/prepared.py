@@ -108,7 +108,7 @@ class PreparedStart:
 
         return validate_list(text, self.progress_path.name, self.settings)
 
-    def has_changed_since_verified(self, now: Progress) -> bool:
+    def has_tree_changed_since_verified(self, now: Progress) -> bool:
         """Whether something has changed since ralph last checked all ticked tasks."""
         from ralph.git.changes import ChangeFinder  # noqa: PLC0415 - only --strict on a finished plan pays
 

@@ -179,10 +179,10 @@ def iterations_in(found: Iterable[Record]) -> list[Record]:
     return [record for record in found if record.event == "iteration"]
 
 
-def newest_iterations(path: Path, last_bytes: int) -> Iterator[Record]:
+def newest_iterations(path: Path, within_bytes: int) -> Iterator[Record]:
     """Yields the iterations in so many bytes at the end of the journal, newest first, each with its verification."""
     later = b""
-    for line in reversed(files.read_or_empty(path, last_bytes).splitlines(keepends=True)):
+    for line in reversed(files.read_or_empty(path, within_bytes).splitlines(keepends=True)):
         later = line + later
         if b'"event": "iteration"' in line:  # parses no more than the caller looks at
             yield from _parse_iterations(later)

@@ -40,14 +40,14 @@ class StrictController(PlainController):
         self._roles = roles_of(run.mode_start)
         self._token = acceptance.new_run_token()
 
-    def tidy_list_and_role(self) -> None:
+    def tidy_for_next_choice(self) -> None:
         """Gives each task an id, ticks those whose subtasks are all done, and leaves none in progress."""
         if self._role:
             self._run.use_mode("build")
             self._role = ""
         self._file.edit(edits.with_tidy_list)
 
-    def begin_work(self) -> Stop | None:
+    def begin_next_tasks(self) -> Stop | None:
         """Chooses and marks the next task. Returns a Stop if none can begin."""
         run, alone = self._run, self._run.settings.task
         listed = run.mode_start.read_valid_tasks(self._file.text)
@@ -82,7 +82,7 @@ class StrictController(PlainController):
         if runs_programs:  # an agent may have written them
             self._edit_and_vouch(bytes)
             self._guard.remember_tree()
-        found = evidence.run_readonly_checks(run, checks)
+        found = evidence.run_repeatable_checks(run, checks)
         if runs_programs:
             self._guard.undo_changes_by_checks()
         if found is None:
@@ -105,7 +105,7 @@ class StrictController(PlainController):
         if iteration.is_repeated or iteration.ended or turn.outcome is Outcome.FAILED or goes_on:
             iteration = self._return_task_to_list(iteration)
         else:
-            iteration = self._judge_attempt(iteration)
+            iteration = self._settle_attempt(iteration)
         if (mode := requested_mode(turn.final_words, self._token)) in run.settings.then:
             self._edit_and_vouch(progress.with_mode, mode)
         elif mode:
@@ -120,7 +120,7 @@ class StrictController(PlainController):
             iteration = replace(iteration, ended=Stop(Reason.ONCE))  # even if a limit is reached with it
         return replace(iteration, commits=self._guard.committed)
 
-    def _judge_attempt(self, iteration: Iteration) -> Iteration:
+    def _settle_attempt(self, iteration: Iteration) -> Iteration:
         """Checks the attempt, then ticks and commits the task, hands it to the next role, or records why not."""
         run, task, guard = self._run, self._task, self._guard
         found = self._judge_work(iteration)
@@ -132,7 +132,7 @@ class StrictController(PlainController):
                 if role == self._roles.last_writer:
                     save_uncommitted_texts(run, task.id)
                 self._mark_task(" ", "role", role)
-            elif why := self._tick_and_commit(iteration, found.note):
+            elif why := self._try_to_tick_and_commit(iteration, found.note):
                 found = AttemptVerdict(why_failed=why, red=True)
         stop = run.stop_if_interrupted()
         if guard.blocked or (found.why_failed and stop):
@@ -201,13 +201,13 @@ class StrictController(PlainController):
             self._run.console.complain(f"{self._task.id}: ignored, since it was dismissed: {join_names(named)}")
         return settled
 
-    def _require_proof(self, iteration: Iteration, checks: Sequence[Check]) -> AttemptVerdict:
+    def _require_proof(self, iteration: Iteration, green_checks: Sequence[Check]) -> AttemptVerdict:
         """Requires evidence for the tick, now that all is green, or two agents' word if nothing can prove it.
 
         Evidence is a check that was red when the task began; if there are none, or one could not run, changed files.
         """
         now = self._task_now
-        texts = {check.text for check in checks if check.fields}
+        texts = {check.text for check in green_checks if check.fields}
         unknown = texts.intersection(now.note_values("cannot run"))
         was_red = texts.difference(unknown, now.note_values("held"))
         changed = self._run.state.uncommitted_files(now.id) or iteration.before.size != iteration.after.size
@@ -219,11 +219,11 @@ class StrictController(PlainController):
             return AttemptVerdict(note=_HELD)
         return AttemptVerdict(why_unproved=f"{_HELD}, so they prove nothing")
 
-    def _tick_and_commit(self, iteration: Iteration, note: str) -> str:
+    def _try_to_tick_and_commit(self, iteration: Iteration, note: str) -> str:
         """Ticks the task, then commits it, so that the commit has the tick. Returns why it could not, or nothing."""
         task, before = self._task, self._file.text
         self._edit_and_vouch(
-            edits.with_done_and_reopened,
+            edits.with_done_and_unblocked,
             *(one.id for one in task.self_and_completed_parents),
             note="note" if note else "",
             why=note,

@@ -97,9 +97,9 @@ class TreeGuard:
         if not self.why_no_git_may_run():
             self._run.remove_orphaned_locks("the agent")
         if self.own_progress:
-            findings.tampered = put_own_sections_back(self._run, self.own_progress)
+            findings.tampered = undo_section_changes(self._run, self.own_progress)
         self._settle_turn(findings)
-        findings.blocks_run = self.blocked
+        findings.why_run_ends = self.blocked
 
     def why_no_git_may_run(self) -> str:
         """Returns why the run has to end before git runs here again; empty if it need not."""
@@ -116,11 +116,11 @@ class TreeGuard:
     @_disk_errors_end_the_run
     def undo_changes_by_checks(self) -> None:
         """Puts back what checks and hooks changed, since the agent may have written them."""
-        put_own_sections_back(self._run, self.own_progress)
+        undo_section_changes(self._run, self.own_progress)
         if not self.why_no_git_may_run():
             self._put_head_and_index_back()
             if self._before.only or self._shadow.is_protected_touched():  # a look at all files takes long
-                self._put_files_back()
+                self._leave_or_put_back()
 
     @_disk_errors_end_the_run
     def discard_attempt(self) -> None:
@@ -130,7 +130,7 @@ class TreeGuard:
         changes = self._shadow.changes()
         if self._repository and (names := [name for name in changes if not name.endswith("/")]):
             self._repository.keep_files(names)
-        _, undone = self._undo_or_leave(lambda _: "thrown away")
+        _, undone = self._leave_or_undo(lambda _: "thrown away")
         if count := sum(map(len, undone.values())):
             self._complain(f"restored {plural(count, 'file')}; what went is in {self._state.folder}/kept")
         if not self.blocked:
@@ -197,7 +197,7 @@ class TreeGuard:
         return "is so here, but in no commit, and not by this task: commit it"
 
     @_disk_errors_end_the_run
-    def undo_after_death(self, end: TreeAfterDeath | None) -> Sequence[str]:
+    def undo_forbidden_after_death(self, end: TreeAfterDeath | None) -> Sequence[str]:
         """Puts back what an iteration in which ralph died may not have changed; assigns its other changes to its task.
 
         What changed after the supervisor's note stays as the user's. Without that note everything counts as the
@@ -268,7 +268,7 @@ class TreeGuard:
         repository, before = self._repository, self._before
         if before.is_strict:
             self._put_head_and_index_back(end)
-        changed, undone = self._put_files_back()
+        changed, undone = self._leave_or_put_back()
         both = {name for name in end.changes if os.path.lexists(self._root / name)} if end else set()
         changed -= {*self._changed_by_user} - both
         if repository and not self.blocked:
@@ -280,11 +280,11 @@ class TreeGuard:
             self._changed_earlier = self._state.uncommitted_files(before.task)
             self._note_uncommitted(before.task, changed.union(self._changed_earlier))
         else:
-            self._commit_allowed_rest(changed, end, has_forbidden=bool(findings.outside))
+            self._recommit_allowed_rest(changed, end, has_forbidden=bool(findings.outside))
         before.is_settled = True
         self._state.save_note(before)
 
-    def _commit_allowed_rest(
+    def _recommit_allowed_rest(
         self, changed: Collection[str], end: TreeAfterDeath | None, *, has_forbidden: bool
     ) -> None:
         """Makes one commit of the allowed rest of the agent's, if anything is forbidden there or in the tree."""
@@ -331,9 +331,9 @@ class TreeGuard:
             repository.put_index_back()
         return kept
 
-    def _put_files_back(self) -> tuple[set[str], dict[str, list[str]]]:
+    def _leave_or_put_back(self) -> tuple[set[str], dict[str, list[str]]]:
         """Puts back what may not change. Returns the files that remain changed, and by reason what was put back."""
-        left, undone = self._undo_or_leave(self._why_forbidden)
+        left, undone = self._leave_or_undo(self._why_forbidden)
         for why, names in undone.items():
             where = f"put back; what was there is in {self._state.folder / 'kept'}"
             self._run.put_back.update(dict.fromkeys(names[:10], 0))
@@ -343,7 +343,7 @@ class TreeGuard:
             self._complain(what, once=within[0])
         return left.difference(within), undone
 
-    def _undo_or_leave(self, why_undo: Callable[[str], str]) -> tuple[set[str], dict[str, list[str]]]:
+    def _leave_or_undo(self, why_undo: Callable[[str], str]) -> tuple[set[str], dict[str, list[str]]]:
         """Undoes each change that has a reason to be, except the user's. Returns the others, and by reason the undone.
 
         Ignore rules are undone first, and alone, since they may hide other changes.
@@ -399,14 +399,14 @@ class TreeGuard:
         self._state.save_note(noted)
 
 
-def _settings_in_plan(text: str, plan: Path) -> str:
+def _settings_in_plan(plan_text: str, plan: Path) -> str:
     """Returns the settings in a plan, or all of a plan in JSON; the user may edit the words of a plan."""
-    if plan.suffix == ".json" or "json" in text:
-        return text
-    return repr([(one.variable, one.text) for one in sources.read_plan_settings(os.fsencode(text), plan.name)])
+    if plan.suffix == ".json" or "json" in plan_text:
+        return plan_text
+    return repr([(one.variable, one.text) for one in sources.read_plan_settings(os.fsencode(plan_text), plan.name)])
 
 
-def put_own_sections_back(run: Run, before: bytes) -> tuple[str, ...]:
+def undo_section_changes(run: Run, before: bytes) -> tuple[str, ...]:
     """Puts ralph's own parts of the progress file back to `before`. Returns in words what had been changed."""
     run.read_progress()
     left, name = run.file.text, run.file.path.name

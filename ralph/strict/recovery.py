@@ -6,7 +6,7 @@ import os
 from ralph import files
 from ralph.errors import RalphError
 from ralph.git.changes import remove_orphaned_locks
-from ralph.loop.modes import check_can_begin, undo_ticks
+from ralph.loop.modes import check_agents_and_prompt, undo_ticks
 from ralph.plan import progress, tasks
 from ralph.plan.tasks import edits
 from ralph.process.lock import Lock
@@ -17,12 +17,12 @@ from ralph.run.judge import describe_open_tasks
 from ralph.screen.view import View
 from ralph.store import journal
 from ralph.store.state import TreeAfterDeath, TreeBefore, UnjudgedIteration
-from ralph.strict.guard import TreeGuard, put_own_sections_back
+from ralph.strict.guard import TreeGuard, undo_section_changes
 from ralph.strict.shadow import load_tree_notes
 from ralph.words import timestamp
 
 
-def recover(run: Run, held_lock: Lock) -> None:
+def recover_from_death(run: Run, held_lock: Lock) -> None:
     """Recovers from the death of an earlier run, in this order.
 
     The supervisor has put a missing plan back (`record_tree_after_death`), since there is no run without one. Raises
@@ -36,7 +36,7 @@ def recover(run: Run, held_lock: Lock) -> None:
     if not death:
         return
     report_and_record_death(run, death)  # once, whatever becomes of the runs that follow
-    check_can_begin(run)  # else the rest is left to a run that can
+    check_agents_and_prompt(run)  # else the rest is left to a run that can
     run.file.read()  # puts the file back if it is gone
     try:
         run.git_settings.find_changes_before_death()  # before any git runs
@@ -45,7 +45,7 @@ def recover(run: Run, held_lock: Lock) -> None:
             raise RalphError(why, 4)  # noqa: TRY301 - the user decides, as with all that is raised here
         before, end = load_tree_notes(run.state, death)
         if before:
-            put_files_back(run, death, before, end)  # what may not change; the rest is its task's
+            undo_forbidden_changes(run, death, before, end)  # what may not change; the rest is its task's
         put_list_back(run, death, end)  # ticks that ralph did not make
         commit_ticked_tasks(run)  # or the tick is taken back
         unverify_or_refuse_done(run)  # which was never checked
@@ -88,7 +88,7 @@ def put_list_back(run: Run, death: UnjudgedIteration, end: TreeAfterDeath | None
     if any(task.mark == "~" for task in tasks.read_tasks(own)):
         left = os.fsencode(end.progress) if end else run.file.text
         if edits.restore_own_sections(own, left).text != left:  # else its content is the user's
-            put_own_sections_back(run, own)
+            undo_section_changes(run, own)
     elif own:  # it worked on no task, or ralph had put it down
         undo_ticks(run, death.mode, own)
 
@@ -103,7 +103,7 @@ def unverify_or_refuse_done(run: Run) -> None:
             refuse_done(run, [open_ones or "ralph was ended before it could check it"])
 
 
-def put_files_back(run: Run, death: UnjudgedIteration, before: TreeBefore, end: TreeAfterDeath | None) -> None:
+def undo_forbidden_changes(run: Run, death: UnjudgedIteration, before: TreeBefore, end: TreeAfterDeath | None) -> None:
     """Puts the tree and the repository back; other changes of the iteration are assigned to its task."""
     guard = TreeGuard(run, before)
     if why := guard.why_no_git_may_run():
@@ -112,7 +112,7 @@ def put_files_back(run: Run, death: UnjudgedIteration, before: TreeBefore, end: 
     task = tasks.find_task(tasks.read_tasks(death.vouched_progress_text), before.task or None)
     if task and task.done:  # as ralph vouches: it had passed, and ralph died during the commit
         return
-    if put_back := guard.undo_after_death(end):
+    if put_back := guard.undo_forbidden_after_death(end):
         what = f"{'; '.join(put_back)} in the iteration in which ralph died, and is put back"
         raise RalphError(f"{what}; its settings may not have been yours", 1, fix="start it again")
 

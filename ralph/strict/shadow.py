@@ -66,7 +66,7 @@ class Shadow(Git):
 
     def take_snapshot(self, repository: Repository | None) -> None:
         """Takes a snapshot of all files when an iteration begins."""
-        tracked = [] if self.snapshot.checksum else self._reset_and_list_tracked(repository)
+        tracked = [] if self.snapshot.checksum else self._remake_and_list_tracked(repository)
         self.tracked.update(tracked)
         self.snapshot = self.snapshot._replace(at=time.time() - TICK_S, left_alone=[])
         found = self._file_statuses()
@@ -100,12 +100,12 @@ class Shadow(Git):
             raise
         self.snapshot = self.snapshot._replace(checksum=self.shadow_checksum(), left_alone=left_alone, modes=modes)
 
-    def _reset_and_list_tracked(self, repository: Repository | None) -> list[str]:
+    def _remake_and_list_tracked(self, repository: Repository | None) -> list[str]:
         """Makes the shadow again when a run begins. Returns the names that the project tracks, even ignored ones.
 
         Links the project's objects, so that their contents need not be written again.
         """
-        self._renew_folder()
+        self._repair_folder()
         self._rules = b"/.jj/\n"
         shutil.rmtree(self.folder)
         self.folder.mkdir(mode=0o700)  # private files are copied into it
@@ -164,11 +164,11 @@ class Shadow(Git):
 
     def _file_statuses(self) -> dict[str, str]:
         """Returns what `git status` says of each file. Writes nothing, so that a full disk hides no change."""
-        self._renew_folder()
+        self._repair_folder()
         excluded = [f":(top,exclude,literal){name}" for name in (*self.own, *self.snapshot.left_alone)]
         return {line[3:]: line[:2] for line in self.list_names(*_STATUS.split(), *excluded)}
 
-    def _renew_folder(self) -> None:
+    def _repair_folder(self) -> None:
         """Makes the folder a real one, and writes ralph's settings into it, whatever was there or wherever it led."""
         for place in (self.folder.parent, self.folder, *self.folder.glob("*")):
             if place.is_symlink():

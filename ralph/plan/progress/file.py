@@ -44,7 +44,7 @@ class ProgressFile:
 
     def exists(self) -> bool:
         """Whether the file exists, even if empty. Raises RalphError if something else is there."""
-        if self._is_link_or_special():
+        if self._is_relinked_or_special():
             raise RalphError(f"{self.path}: is not a file (a directory, a pipe?)", 1, fix="move it away")
         return os.path.exists(self.path)  # noqa: PTH110 - Path raises what this takes for a No
 
@@ -63,13 +63,13 @@ class ProgressFile:
         """The bytes of the file; empty if it is missing, or something else has taken its place."""
         if _is_blank(self.text):
             self.exists()  # raises if something else is there
-        elif self._is_link_or_special():
+        elif self._is_relinked_or_special():
             return b""
         with files.os_errors_as_ralph_errors(self.path, "read"), contextlib.suppress(FileNotFoundError):
             return self.path.read_bytes()
         return b""
 
-    def _is_link_or_special(self) -> bool:
+    def _is_relinked_or_special(self) -> bool:
         """Whether something other than a file is in its place, or a link to another file, which writes would hit."""
         if self.path.is_symlink():
             real = os.path.realpath(self.path)
@@ -81,7 +81,7 @@ class ProgressFile:
         """Puts back the text that was read last; moves whatever has taken its place to `kept/`."""
         kept = self._state.keep_copy(self.path.name, self.text)
         with files.os_errors_as_ralph_errors(self.path, "put back", fix=f"what it said is in {kept}"):
-            if self._is_link_or_special():
+            if self._is_relinked_or_special():
                 shutil.move(self.path, self._state.free_kept_path(self.path.name))
             files.replace_file(self.path, self.text)
         self.say(f"{self.path.name} was gone, empty or no file: put back as it was before the iteration")
@@ -110,7 +110,7 @@ class ProgressFile:
         files.check_room(self.path.resolve().parent)
 
 
-class LostMessages:
+class MessageWatch:
     """Tracks what the user adds under Messages while an agent works, which may overwrite it with an older copy.
 
     `before` is the text of the file when the agent began.

@@ -28,23 +28,27 @@ _OURS = ("progress", "status", "task", "verification")
 _STOPS = ("RALPH_STOP", "RALPH_BLOCKED")
 
 
-def with_mark(text: bytes, mark: str, *ids: str, note: str = "", why: str = "", gone: Sequence[str] = ()) -> bytes:
+def with_mark(
+    text: bytes, mark: str, *ids: str, note: str = "", why: str = "", gone_notes: Sequence[str] = ()
+) -> bytes:
     """The text with this mark on the tasks with these ids, and a note of this name and reason below the first of them.
 
     The note is one line, and ralph interprets nothing in its reason. Outdated notes are removed: from a finished task,
-    all about its attempts; else why it is blocked, those of the same name, and those named in `gone`.
+    all about its attempts; else why it is blocked, those of the same name, and those named in `gone_notes`.
     """
-    gone = _OF_ATTEMPTS if mark == "x" else ("blocked", note, *gone)
+    gone_notes = _OF_ATTEMPTS if mark == "x" else ("blocked", note, *gone_notes)
     reason = one_line(without_control_codes(why), _LONGEST) or "no reason was given"
     notes = [Note(note, reason)] if note else []
     for task_id in ids:
-        text = _with_mark_and_notes(text, task_id, mark, notes, gone)
+        text = _with_mark_and_notes(text, task_id, mark, notes, gone_notes)
         notes = []
     return text
 
 
-def _with_mark_and_notes(text: bytes, task_id: str, mark: str, notes: Sequence[Note], gone: Sequence[str]) -> bytes:
-    """The text with these notes after the task's own, without those of its own named in `gone`, and with this mark.
+def _with_mark_and_notes(
+    text: bytes, task_id: str, mark: str, notes: Sequence[Note], gone_notes: Sequence[str]
+) -> bytes:
+    """The text with these notes after the task's own, without its own ones named in `gone_notes`, and with this mark.
 
     Without a mark, that of the task stays.
     """
@@ -55,7 +59,7 @@ def _with_mark_and_notes(text: bytes, task_id: str, mark: str, notes: Sequence[N
     goes_on = next(_GOES_ON.finditer(text, last.end))
     text = insert_lines(text, goes_on.end(), [indent + encode_text(f"- {one.name}: {one.value}") for one in notes])
     at = text.index(b"[", task.line.start) + 1
-    outdated = [(one.line.start, one.line.end, b"") for one in task.notes if one.name in gone]
+    outdated = [(one.line.start, one.line.end, b"") for one in task.notes if one.name in gone_notes]
     return replace_ranges(text, [(at, at + 1, (mark or task.mark).encode()), *outdated])
 
 
@@ -77,7 +81,7 @@ def with_failure(text: bytes, task_id: str, why: str, most: int | None = None, *
         return text
     tries = task.failed_tries + 1
     note = f"failed: {timestamp()} attempt {tries}"
-    text = with_mark(text, " ", task_id, note=note, why=why, gone=() if keep_claim else ("claimed",))
+    text = with_mark(text, " ", task_id, note=note, why=why, gone_notes=() if keep_claim else ("claimed",))
     if not task.is_last_try(most):
         return text
     reason, *_ = why.split("\n")
@@ -93,9 +97,9 @@ def with_tasks_reopened(text: bytes, broken: Mapping[str, str]) -> bytes:
     return text
 
 
-def with_done_and_reopened(text: bytes, *ids: str, note: str = "", why: str = "") -> bytes:
+def with_done_and_unblocked(text: bytes, *done_ids: str, note: str = "", why: str = "") -> bytes:
     """The text with these tasks ticked; reopens, twice at most, what agents blocked, since it may depend on these."""
-    text = with_mark(text, "x", *ids, note=note, why=why)
+    text = with_mark(text, "x", *done_ids, note=note, why=why)
     for task in read_tasks(text):
         message = "".join(task.note_values("blocked"))
         if task.mark == "!" and message.startswith(BY_AGENT) and len(task.note_values("reopened")) < 2:

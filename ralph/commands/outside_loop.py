@@ -48,7 +48,7 @@ def show_dry_run(start: PreparedStart) -> None:
 def _values_beside_task(start: PreparedStart, task_id: str = "") -> dict[str, prompt.Value]:
     """Returns the variables of the next iteration's prompt that no task gives."""
     number = journal.count_iterations(start.state_folder.journal) + 1
-    return {"ITERATION": number, "MEMORY": notices.describe_last_iterations(start.state_folder, task=task_id)}
+    return {"ITERATION": number, "MEMORY": notices.describe_last_iterations(start.state_folder, next_task=task_id)}
 
 
 def talk(start: PreparedStart) -> options.Invocation | None:
