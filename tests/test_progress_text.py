@@ -53,7 +53,7 @@ def test_a_word_counts_on_a_line_of_its_own_outside_of_code(text: str, done: boo
     ],
 )
 def test_tasks_are_counted_as_people_mean_them(text: str, count: str) -> None:
-    assert parse(text.encode()).task_counts == f"{count} tasks"
+    assert parse(text.encode()).ticked_of_total == f"{count} tasks"
 
 
 @pytest.mark.parametrize(

@@ -124,11 +124,11 @@ class _Doctor:
         for other in found.in_modes_with_own_agent():
             self.agents += other.agents
             yield from (("warning", one.what, one.fix) for one in other.settings.remarks)
-        found.load_prompt()
+        found.load_mode_prompt()
         path = found.progress_path
         file = ProgressFile(path, found.state_folder)
         now = start.check_and_read_progress(found, file)
-        yield "ok", f"{path}: {now.task_counts}" if now else f"there is no {path} yet; the first run makes it"
+        yield "ok", f"{path}: {now.ticked_of_total}" if now else f"there is no {path} yet; the first run makes it"
         if early := start.why_nothing_to_do(found, found.with_imported_tasks(file.text)):
             yield "bad" if early.exit_code else "warning", f"{early.what}: a run ends at once", early.fix
 

@@ -180,7 +180,7 @@ class Tools:
 
         checks = acceptance.join_browser_actions(acceptance.checks_of_tasks(task.self_and_completed_parents))
         ended = [acceptance.evaluate_check(one, base_url=settings.base_url or "", run=run) for one in checks]
-        return [one.why_with_output for one in ended if one and one.failed]
+        return [one.failure_with_output for one in ended if one and one.failed]
 
     def _edit(self, change: Callable[..., bytes], *more: object, **named: str) -> None:
         new = progress.new_progress_text(self._plan.name, str(self._plan.path))

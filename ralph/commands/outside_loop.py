@@ -40,14 +40,14 @@ def show_dry_run(start: PreparedStart) -> None:
             task, acceptance.new_run_token(), start.state_folder
         )
     agent = start.agents[0]._replace(rung=int(str(values.get("TRY", 1))) - 1)
-    text = start.load_prompt().render({**values, "CAN_RUN": agent.can_run_commands(start.settings)})
+    text = start.load_mode_prompt().render({**values, "CAN_RUN": agent.can_run_commands(start.settings)})
     print(shlex.join(agent.command_line(start.settings, "…", file="…", mcp=start.tools_server)), end="\n\n")
     print(text, end="")
 
 
 def _values_beside_task(start: PreparedStart, task_id: str = "") -> dict[str, prompt.Value]:
     """Returns the variables of the next iteration's prompt that no task gives."""
-    number = journal.count_iterations(start.state_folder.journal) + 1
+    number = journal.read_iteration_count(start.state_folder.journal) + 1
     return {"ITERATION": number, "MEMORY": notices.describe_last_iterations(start.state_folder, next_task=task_id)}
 
 
@@ -113,8 +113,8 @@ def _converse_and_summarize(start: PreparedStart, file: ProgressFile) -> str:
     command.check_installed([agent], start.settings)
     env = {name: value for name, value in os.environ.items() if not name.startswith("RALPH_")}
     plan, before = files.read_or_empty(start.plan), file.read()
-    argv = agent.command_line(start.settings, start.load_prompt().render(_values_beside_task(start)))
+    argv = agent.command_line(start.settings, start.load_mode_prompt().render(_values_beside_task(start)))
     programs.run_in_front(argv, env=env)
     start.state_folder.remove_note(AnnouncedConversation)
     changed = "is as it was" if files.read_or_empty(start.plan) == plan else "changed"
-    return f"{start.plan.name} {changed} · {before.task_counts} before, {file.read().task_counts} now"
+    return f"{start.plan.name} {changed} · {before.ticked_of_total} before, {file.read().ticked_of_total} now"

@@ -79,7 +79,7 @@ def _make_charts(rows: list[Record]) -> Rows:
 def _sums(seen: PlanDetails) -> Rows:
     """Yields the look and the text of each sum, and more about it."""
     sums = seen.sums
-    yield "", f"Done: {seen.progress.task_counts}", ""
+    yield "", f"Done: {seen.progress.ticked_of_total}", ""
     yield "", f"Iterations: {sums.iterations}", ""
     yield "", f"Cost: {usd_or_empty(sums.cost_usd, at_least=sums.cost_at_least) or 'not reported'}", ""
     read = sums.input + sums.cache_read + sums.cache_write

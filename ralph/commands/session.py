@@ -135,7 +135,7 @@ def _open_run(
         git_settings=git_settings,
         history=None if start.rehearsal or is_attempt or not settings.history else settings.history.resolve(),
         env=agent_environment(run=run_id, tmux=temporary),
-        earlier=journal.count_iterations(state.journal),
+        earlier=journal.read_iteration_count(state.journal),
         is_attempt=is_attempt,
         supervisors=[Supervisor(f"{run_id}-{number}", pace, held_lock.fd, lambda: None) for number in range(jobs)],
         supervisor=Supervisor(run_id, pace, held_lock.fd, at_last),
@@ -212,5 +212,5 @@ def _close_run(run: Run, stop: Stop) -> None:
     while run.outbox.has_pending() and time.monotonic() < deadline and not signals.is_impatient():
         signals.wait(0.05)
     run.outbox.drop_pending()
-    programs.kill_running_programs()
+    programs.kill_own_programs()
     run.screen.close()

@@ -31,17 +31,17 @@ def print_status(word: str | None, *, progress_file: str | None, as_json: bool) 
 def _print_table(found: list[PlanDetails]) -> None:
     """Prints a line for each plan, with the states in a column, cut at the width of the terminal."""
     edge = terminal_width() or sys.maxsize
-    name_width = max(len(seen.plan.name_here) for seen in found)
+    name_width = max(len(seen.plan.name_in_folder) for seen in found)
     for seen in found:
         why = f"{clip(seen.why, 50)} · " if seen.why else ""
-        print(clip(f"{seen.plan.name_here:{name_width}}  {seen.state:9}  {why}{_plan_figures(seen)}", edge))
+        print(clip(f"{seen.plan.name_in_folder:{name_width}}  {seen.state:9}  {why}{_plan_figures(seen)}", edge))
 
 
 def _plan_figures(seen: PlanDetails) -> str:
     sums, now = seen.sums, seen.progress
     parts = (
         f"{now.mode} {now.rounds}".strip(),
-        now.task_counts,
+        now.ticked_of_total,
         plural(sums.iterations, "iteration") if sums.iterations else "",
         usd_or_empty(sums.cost_usd, at_least=sums.cost_at_least),
         format_age(seen.records[-1].written_at, time.time()) if seen.records else "",

@@ -176,7 +176,7 @@ class Repository(Git):
             self.run("symbolic-ref", "-m", "ralph: put back", "HEAD", branch)
         return kept, count
 
-    def keep_files(self, names: Iterable[str]) -> str:
+    def keep_files_under_ref(self, names: Iterable[str]) -> str:
         """Keeps these files as they are now in a commit on top of HEAD. Returns its ref; empty if git cannot."""
         scratch = Git(self.root, {**self._env, "GIT_INDEX_FILE": f"{self.index_copy}-kept"})
         with suppress(RalphError):

@@ -104,7 +104,7 @@ def _begin_iteration(run: Run, agent: Agent) -> str:
     if settings.mcp and not run.controller.picks_tasks:
         run.file.edit(edits.with_ids)  # now, so that an agent that adds an id does not seem to replace the task
     number = run.earlier + run.tally.iterations + 1
-    prompt = start.load_prompt().render(
+    prompt = start.load_mode_prompt().render(
         {
             **run.latest.values,
             "ITERATION": number,

@@ -39,7 +39,7 @@ def prepare_next_iteration(run: Run) -> Stop | None:
     request_validation_if_due(run)
     if run.file.last.mode != run.live.file_mode:
         follow_mode_line(run)
-    run.controller.tidy_for_next_choice()
+    run.controller.tidy_task_list()
     while needs_final_check(run.file.last, run.settings) and not run.stop_if_interrupted():
         accept_done_or_count_refusal(run)
         if run.stop_reason() or (run.controller.picks_tasks and run.settings.max_failures is None):

@@ -23,7 +23,7 @@ def check_agents_and_prompt(run: Run) -> None:
     for start in (run.mode_start, *run.mode_start.in_modes_with_own_agent()):
         check_installed(start.agents, start.settings)
         run.print_setting_remarks(start.settings)
-    run.mode_start.load_prompt()
+    run.mode_start.load_mode_prompt()
     run.state.make_room_for_transcripts()
 
 
@@ -37,7 +37,7 @@ def set_up_mode(run: Run) -> None:
 
 def stop_controller(run: Run) -> None:
     """Leaves a mode, even after an error: closes its controller and clears the current task."""
-    run.controller.abandon_tasks_in_progress()
+    run.controller.end_all_work()
     run.live.controller = Controller()
     run.update_iteration(task="", values={})
 
@@ -80,7 +80,7 @@ def advance_mode(run: Run, stop: Stop) -> bool:
         return False
     run.file.edit(progress.with_status, "IN_PROGRESS")
     _advance_file_mode(run, f"{run.file.last.round + 1}/{run.settings.max_rounds}")
-    run.mode_start.in_mode(mode).load_prompt()  # ends the run here if the template is missing or wrong
+    run.mode_start.in_mode(mode).load_mode_prompt()  # ends the run here if the template is missing or wrong
     return True
 
 

@@ -87,7 +87,7 @@ class ParallelController(Controller):
             lines.append(f"{attempt.task.id} · {format_duration(now - attempt.iteration.began)} · {doing}")
         return lines
 
-    def tidy_for_next_choice(self) -> None:
+    def tidy_task_list(self) -> None:
         """Gives each task an id, ticks those whose parts are all done, and marks only our tasks as in progress."""
         self._file.edit(edits.with_tidy_list, *[attempt.task.id for attempt in self._running_or_queued])
 
@@ -298,7 +298,7 @@ class ParallelController(Controller):
         run = self._run
         self._file.edit(edits.with_done_and_unblocked, self.last.task.id)
         self.queue.remove_entry(self.last.task)
-        self.tidy_for_next_choice()
+        self.tidy_task_list()
         wrong = () if run.read_progress().open else tuple(evidence.accept_or_refuse_done(run, is_verified=True))
         return replace(iteration, moved=True, passed=True, refused=wrong, commits=commits)
 
@@ -310,7 +310,7 @@ class ParallelController(Controller):
         self._file.edit(edits.with_tasks_reopened, broken or {})
         return broken
 
-    def abandon_tasks_in_progress(self) -> None:
+    def end_all_work(self) -> None:
         """Ends all work, also after an error, and marks no task as in progress any more."""
         for attempt in self._running_or_queued:
             attempt.is_canceled = True

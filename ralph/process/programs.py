@@ -104,7 +104,7 @@ def _unnamed_file() -> IO[bytes]:
     return tempfile.TemporaryFile(buffering=0)
 
 
-def kill_running_programs() -> None:
+def kill_own_programs() -> None:
     """Kills what `call_program` runs: a hung notify script must not outlive ralph."""
     for pid in tuple(_running):
         signals.send_signal(-pid, signal.SIGKILL)

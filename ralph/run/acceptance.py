@@ -65,7 +65,7 @@ class CheckResult(NamedTuple):
         return "" if self.code == 0 else self.what
 
     @property
-    def why_with_output(self) -> str:
+    def failure_with_output(self) -> str:
         """Why it did not pass, and the last lines of its output."""
         lines = [line for line in shorten_output(self.output).split("\n") if line.strip()]
         return "\n".join([self.failed, *lines[-_LINES:]]) if self.failed else ""

@@ -152,7 +152,7 @@ class Run:
     def use_mode(self, mode: str, *, as_role: bool = False) -> None:
         """Switches to that mode's settings and template. Raises RalphError if they are missing or wrong."""
         start = self.modes.get((mode, as_role)) or self.mode_start.in_mode(mode, as_role=as_role)
-        start.load_prompt()
+        start.load_mode_prompt()
         self.live.mode_start = self.modes[mode, as_role] = start
         self.print_setting_remarks(start.settings)
 

@@ -67,7 +67,10 @@ def find_broken_tasks(run: Run) -> dict[str, str] | None:
     if found is None:
         return None
     broken = [
-        (one, ended.why_with_output) for line, ended in found.items() if not ended.cannot_run for one in owners[line]
+        (one, ended.failure_with_output)
+        for line, ended in found.items()
+        if not ended.cannot_run
+        for one in owners[line]
     ]
     return {one.id: f"a later change broke it{_commits_after_task(run, one.id)}: {why}" for one, why in broken if why}
 
@@ -109,7 +112,7 @@ def accept_or_refuse_done(run: Run, *, is_verified: bool = False) -> Sequence[st
             return ()
         if verified.failed:
             refuse_done(run, [verified.failed], output=verified.output)
-            return [verified.why_with_output]
+            return [verified.failure_with_output]
     if reasons:
         refuse_done(run, reasons)
     elif new := _open_tasks_and_messages(run) - before:
@@ -169,17 +172,17 @@ def verify_unless_interrupted(run: Run) -> CheckResult | None:
         return None
     tally.red_failures = tally.red_failures + 1 if ended.failed and tally.red_start else 0
     if tally.red_start is None or not ended.failed:
-        tally.red_start = ended.why_with_output
-        run.state.save_note(FirstVerifyResult(command=command, failure=ended.why_with_output))
+        tally.red_start = ended.failure_with_output
+        run.state.save_note(FirstVerifyResult(command=command, failure=ended.failure_with_output))
     verified = ended._replace(what=f"the verify command `{' '.join(command.split())}` {ended.what}")
     run.write_journal(
         "verify",
         success=not verified.failed,
-        message=verified.why_with_output,
+        message=verified.failure_with_output,
         command=command,
         duration_s=round(verified.took_s, 3),
     )
-    for line in verified.why_with_output.split("\n")[1:]:
+    for line in verified.failure_with_output.split("\n")[1:]:
         run.screen.say_for_agent(f"  {line}")
     if not verified.failed:
         run.screen.remark(f"ralph: verified in {format_duration(verified.took_s)}")

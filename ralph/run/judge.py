@@ -93,7 +93,7 @@ class Controller:
         """A line for each agent at work besides the one of the iteration."""
         return ()
 
-    def tidy_for_next_choice(self) -> None:
+    def tidy_task_list(self) -> None:
         """Brings the task list into the form that the next choice needs."""
 
     def begin_next_tasks(self) -> Stop | None:
@@ -119,7 +119,7 @@ class Controller:
         """Begins no agent before that moment, in seconds since 1970. Returns whether other work continues."""
         return False
 
-    def abandon_tasks_in_progress(self) -> None:
+    def end_all_work(self) -> None:
         """Ends all work, even after an error."""
 
 

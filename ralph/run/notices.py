@@ -62,7 +62,7 @@ def iteration_heading(run: Run) -> str:
     at_most = f" of {most}" if most else ""
     if run.earlier:
         at_most = f" ({current.number - run.earlier}{at_most} in this run)"
-    counts = run.file.last.task_counts
+    counts = run.file.last.ticked_of_total
     return f"{heading} · iteration {current.number}{at_most} · {counts}{current.task and f' · {current.task}'}"
 
 
@@ -75,7 +75,7 @@ def iteration_summary(run: Run, iteration: Iteration) -> str:
     parts = [
         f"#{run.latest.number}",
         run.latest.task,
-        f"{after.task_counts}{changes and f' ({changes})'}",
+        f"{after.ticked_of_total}{changes and f' ({changes})'}",
         f"{plural(commits.count, 'commit')} +{commits.added} −{commits.removed}" if commits.count else "",  # noqa: RUF001 - a minus
         "waits to be merged" if iteration.is_queued else "merged" if iteration.is_merge and iteration.passed else "",
         format_duration(turn.took_s),
@@ -135,7 +135,9 @@ def run_figures(run: Run) -> str:
     unchecked = " · not checked again" if now.done and settings.strict and not settings.evidence else ""
     waited = f" · {format_duration(tally.waited_s)} of it waiting" if tally.waited_s else ""
     cost = usd_or_empty(tally.cost_usd, at_least=tally.at_least)
-    return f"{now.task_counts}{counts}{unchecked} · {format_duration(run.elapsed_s())}{waited}{cost and f' · {cost}'}"
+    return (
+        f"{now.ticked_of_total}{counts}{unchecked} · {format_duration(run.elapsed_s())}{waited}{cost and f' · {cost}'}"
+    )
 
 
 def status_lines(run: Run, width: int) -> str:

@@ -117,7 +117,7 @@ class PreparedStart:
         return self.settings.evidence and now.verified_tree != changes.identify_tree()
 
     @cache  # noqa: B019 - a run has one for each of its modes
-    def load_prompt(self) -> Prompt:
+    def load_mode_prompt(self) -> Prompt:
         """Returns the prompt template of this mode, with the variables that are the same in every iteration.
 
         Raises RalphError with all that is wrong with it.

@@ -136,7 +136,7 @@ def channel_values() -> Mapping[str, str]:
     return values | {name: text.strip() for name, text in os.environ.items() if name.startswith("RALPH_")}
 
 
-def resolve_settings(given: Iterable[GivenSetting], also_known: Sequence[str] = ()) -> Settings:
+def resolve_settings(all_given: Iterable[GivenSetting], also_known: Sequence[str] = ()) -> Settings:
     """Returns the settings of this run: for each, the strongest source wins, and within a source the first value.
 
     Raises RalphError with everything that is wrong: unknown names, malformed values, sources that may not set what
@@ -144,7 +144,7 @@ def resolve_settings(given: Iterable[GivenSetting], also_known: Sequence[str] = 
     """
     problems = []
     settings, lines = Settings(), dict[tuple[str, Source], GivenSetting]()
-    for one in sorted(given, key=lambda one: one.source):
+    for one in sorted(all_given, key=lambda one: one.source):
         setting, key = BY_VARIABLE.get(one.variable), (one.variable, one.source)
         first = lines.setdefault(key, one)
         if first is not one and setting and setting.many:  # several lines of a list become one

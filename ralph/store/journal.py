@@ -194,7 +194,7 @@ def _parse_iterations(data: bytes) -> list[Record]:
     return iterations_in(parse_lines(data))
 
 
-def count_iterations(path: Path) -> int:
+def read_iteration_count(path: Path) -> int:
     """How many iterations of the plan counted, in all its runs, according to the last one in the journal."""
     for last in newest_iterations(path, _TAIL_BYTES):
         return last.iteration - (not last.counted)

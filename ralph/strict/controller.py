@@ -40,7 +40,7 @@ class StrictController(PlainController):
         self._roles = roles_of(run.mode_start)
         self._token = acceptance.new_run_token()
 
-    def tidy_for_next_choice(self) -> None:
+    def tidy_task_list(self) -> None:
         """Gives each task an id, ticks those whose subtasks are all done, and leaves none in progress."""
         if self._role:
             self._run.use_mode("build")
@@ -59,9 +59,7 @@ class StrictController(PlainController):
             run.use_mode(role, as_role=True)
         self._role = role
         notes = self._run_checks_before(task) if self._demands_proof and not task.note_values("begun") else []
-        self._edit_and_vouch(
-            lambda text: edits.with_evidence_replaced(edits.with_mark(text, "~", task.id), task.id, notes)
-        )
+        self._edit_and_vouch(lambda text: edits.with_new_evidence(edits.with_mark(text, "~", task.id), task.id, notes))
         values = acceptance.prompt_values(self._task_now, self._token, run.state)
         run.update_iteration(values={**values, "TEST_CHANGES": diff_from_saved_files(run, task.id)})
         return None
@@ -186,11 +184,11 @@ class StrictController(PlainController):
         for check in [*asked, None] if run.settings.verify else asked:
             ended = evidence.run_check(run, check) if check else verify_unless_interrupted(run)
             if ended and check and (ended.failed or not check.fields):
-                run.screen.remark(f"ralph: {ended.why_with_output or ended.what}")
+                run.screen.remark(f"ralph: {ended.failure_with_output or ended.what}")
             if ended is None:
                 return AttemptVerdict(why_failed="a signal came while it was checked")
             if ended.failed:
-                return AttemptVerdict(why_failed=ended.why_with_output, red=True)
+                return AttemptVerdict(why_failed=ended.failure_with_output, red=True)
         return self._require_proof(iteration, checks)
 
     def _is_dismissed(self, rejection: str) -> bool:
@@ -240,7 +238,7 @@ class StrictController(PlainController):
             save_uncommitted_texts(self._run, task.id)  # forgets them
         return failed
 
-    def abandon_tasks_in_progress(self) -> None:
+    def end_all_work(self) -> None:
         """Leaves no task in progress."""
         with contextlib.suppress(RalphError):
             self._file.edit(edits.with_tidy_list)

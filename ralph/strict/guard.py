@@ -120,7 +120,7 @@ class TreeGuard:
         if not self.why_no_git_may_run():
             self._put_head_and_index_back()
             if self._before.only or self._shadow.is_protected_touched():  # a look at all files takes long
-                self._leave_or_put_back()
+                self._put_back_forbidden()
 
     @_disk_errors_end_the_run
     def discard_attempt(self) -> None:
@@ -129,7 +129,7 @@ class TreeGuard:
             return
         changes = self._shadow.changes()
         if self._repository and (names := [name for name in changes if not name.endswith("/")]):
-            self._repository.keep_files(names)
+            self._repository.keep_files_under_ref(names)
         _, undone = self._leave_or_undo(lambda _: "thrown away")
         if count := sum(map(len, undone.values())):
             self._complain(f"restored {plural(count, 'file')}; what went is in {self._state.folder}/kept")
@@ -210,7 +210,7 @@ class TreeGuard:
         self._shadow = shadow
         if not end:
             if names := [name for name in shadow.changes() if not name.endswith("/")]:
-                kept = repository.keep_files(names) if repository else ""
+                kept = repository.keep_files_under_ref(names) if repository else ""
                 what = "nobody saw how the iteration ended in which ralph died, so all that changed counts as its own"
                 self._complain(f"{what}: {join_names(names)}{kept and f'; as it is now it is kept in {kept}'}")
             staged = files.read_or_empty(repository.index) if repository else b""
@@ -268,7 +268,7 @@ class TreeGuard:
         repository, before = self._repository, self._before
         if before.is_strict:
             self._put_head_and_index_back(end)
-        changed, undone = self._leave_or_put_back()
+        changed, undone = self._put_back_forbidden()
         both = {name for name in end.changes if os.path.lexists(self._root / name)} if end else set()
         changed -= {*self._changed_by_user} - both
         if repository and not self.blocked:
@@ -331,7 +331,7 @@ class TreeGuard:
             repository.put_index_back()
         return kept
 
-    def _leave_or_put_back(self) -> tuple[set[str], dict[str, list[str]]]:
+    def _put_back_forbidden(self) -> tuple[set[str], dict[str, list[str]]]:
         """Puts back what may not change. Returns the files that remain changed, and by reason what was put back."""
         left, undone = self._leave_or_undo(self._why_forbidden)
         for why, names in undone.items():
@@ -390,7 +390,7 @@ class TreeGuard:
         job = Command(["sh", "-c", 'exec "$@" 2>&1', "sh", *argv], run.env, output, prompt=names)
         run.console.set_activity("committing")
         ended = run.command_runner.run_program("the commit", job, _HOOKS_S)
-        return ended._replace(what=f"git {ended.what}").why_with_output if ended else "git was interrupted"
+        return ended._replace(what=f"git {ended.what}").failure_with_output if ended else "git was interrupted"
 
     def _note_uncommitted(self, task: str, names: Collection[str]) -> None:
         """Records, for the next run too, the files that attempts at this task changed and that are in no commit."""
@@ -410,6 +410,8 @@ def undo_section_changes(run: Run, before: bytes) -> tuple[str, ...]:
     """Puts ralph's own parts of the progress file back to `before`. Returns in words what had been changed."""
     run.read_progress()
     left, name = run.file.text, run.file.path.name
+    if left == before:
+        return ()
     right, what, kinds = restore_own_sections(before, left)
     if right == left:
         return ()

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 
@@ -91,8 +92,15 @@ def _enter_sample(top: Path) -> None:
         raise RalphError("git does not work", 1, fix="install git, or fix it; a rehearsal commits for real")
 
 
-def _rehearse_plan(asked: Invocation, folder: Path, *, is_sample: bool) -> tuple[str, list[str], list[str]]:
-    """Rehearses in a copy; returns the last command, and what happened and what went wrong, one line each."""
+class _RehearsalResult(NamedTuple):
+    last_command: str
+    # One line each.
+    happened: list[str]
+    went_wrong: list[str]
+
+
+def _rehearse_plan(asked: Invocation, folder: Path, *, is_sample: bool) -> _RehearsalResult:
+    """Rehearses in a copy, and returns how that went."""
     found, original = find_start(asked), lock.working_tree(Path.cwd())
     lock.acquire_lock(original)  # a run would change it meanwhile
     watched = ChangeFinder(original, ())
@@ -123,7 +131,7 @@ def _rehearse_plan(asked: Invocation, folder: Path, *, is_sample: bool) -> tuple
     if names := watched.take_changes()[1]:
         message = f"your repository is not as it was before the rehearsal: {join_names(names)}"
         wrong.append(f"{message}; if that was not you, a hook or the verify command reaches out of the copy")
-    return command, happened, wrong
+    return _RehearsalResult(command, happened, wrong)
 
 
 def _make_copy(found: PreparedStart, original: Path, folder: Path) -> tuple[str, Callable[..., int]]:

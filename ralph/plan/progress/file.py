@@ -51,7 +51,7 @@ class ProgressFile:
     def read(self) -> Progress:
         """Reads and parses the file; restores it first if it stays empty or missing, or is no longer a file."""
         deadline = time.monotonic() + _SETTLE_S
-        while _is_blank(text := self._read_or_empty()) and not _is_blank(self.text):
+        while _is_blank(text := self._read_unless_gone()) and not _is_blank(self.text):
             if time.monotonic() > deadline:
                 self._restore_last_read()
                 return self.last
@@ -59,7 +59,7 @@ class ProgressFile:
         self.text = text
         return self.last
 
-    def _read_or_empty(self) -> bytes:
+    def _read_unless_gone(self) -> bytes:
         """The bytes of the file; empty if it is missing, or something else has taken its place."""
         if _is_blank(self.text):
             self.exists()  # raises if something else is there

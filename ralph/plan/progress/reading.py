@@ -120,7 +120,7 @@ class Progress(NamedTuple):
         return " ".join(self.verified.removesuffix(CHECKS_ALONE).split()[2:])
 
     @property
-    def task_counts(self) -> str:
+    def ticked_of_total(self) -> str:
         """`9/15 tasks`, and how many of them are ticked without proof."""
         without = f", {self.unproved} of them without proof" if self.unproved else ""
         return f"{self.ticked}/{len(self.tasks)} tasks{without}" if self.tasks else "no tasks"

@@ -63,7 +63,7 @@ def _with_mark_and_notes(
     return replace_ranges(text, [(at, at + 1, (mark or task.mark).encode()), *outdated])
 
 
-def with_evidence_replaced(text: bytes, task_id: str, notes: Sequence[Note]) -> bytes:
+def with_new_evidence(text: bytes, task_id: str, notes: Sequence[Note]) -> bytes:
     """The text with those of the notes that are evidence, if any, in place of the task's older ones.
 
     Evidence is what the task's checks found before it was begun, and claims.
@@ -72,8 +72,10 @@ def with_evidence_replaced(text: bytes, task_id: str, notes: Sequence[Note]) -> 
     return _with_mark_and_notes(text, task_id, "", new, _OF_EVIDENCE) if new else text
 
 
-def with_failure(text: bytes, task_id: str, why: str, most: int | None = None, *, keep_claim: bool = False) -> bytes:
-    """The text with one more failed: line, and the task pending, or blocked if that was the last of `most` attempts.
+def with_failure(
+    text: bytes, task_id: str, why: str, max_tries: int | None = None, *, keep_claim: bool = False
+) -> bytes:
+    """The text with one more failed: line, and the task pending, or blocked if that was the last of `max_tries`.
 
     Forgets a claim that nothing proved, unless that claim is the failure.
     """
@@ -82,7 +84,7 @@ def with_failure(text: bytes, task_id: str, why: str, most: int | None = None, *
     tries = task.failed_tries + 1
     note = f"failed: {timestamp()} attempt {tries}"
     text = with_mark(text, " ", task_id, note=note, why=why, gone_notes=() if keep_claim else ("claimed",))
-    if not task.is_last_try(most):
+    if not task.is_last_try(max_tries):
         return text
     reason, *_ = why.split("\n")
     return with_mark(text, "!", task_id, note="blocked", why=f"given up after attempt {tries}: {reason}")
