@@ -12,7 +12,7 @@ import click
 from ralph import __version__
 from ralph.errors import RalphError
 from ralph.process import signals
-from ralph.screen.text import has_terminal_output
+from ralph.screen.text import has_any_terminal
 from ralph.settings.options import FILE, OF_A_RUN, Verb, parse_invocation
 from ralph.words import without_control_codes
 
@@ -72,7 +72,7 @@ def main(pace: object = None) -> None:
 
 def _print_error(error: RalphError) -> int:
     """Prints each problem on a line of its own and returns the exit code."""
-    if has_terminal_output() or not error.for_people or "RALPH_REHEARSAL" in os.environ:
+    if has_any_terminal() or not error.for_people or "RALPH_REHEARSAL" in os.environ:
         for line in error.message.splitlines():
             click.echo(f"ralph: {without_control_codes(line)}", err=True)
     return error.exit_code
@@ -140,7 +140,7 @@ _flag = partial(_option, is_flag=True)
 _file = partial(_option, metavar="FILE", type=FILE)
 
 
-_PLAN = click.Argument(["word"], required=False, metavar="[PLAN]", type=FILE)
+_PLAN = click.Argument(["plan_word"], required=False, metavar="[PLAN]", type=FILE)
 _FOLDER = _option(
     "change to DIR first, for cron",
     "-C",
@@ -185,10 +185,10 @@ _VERBS = [
         """,
         _PLAN,
         click.Argument(["number"], required=False, metavar="[N]"),
-        _flag("the agent's output, unchanged", "--raw", "what", flag_value="raw"),
-        _flag("its prompt", "--prompt", "what", flag_value="prompt"),
-        _flag("ralph's notes on recent iterations, for the next prompt", "--memory", "what", flag_value="memory"),
-        _flag("what it committed", "--diff", "what", flag_value="diff"),
+        _flag("the agent's output, unchanged", "--raw", "part", flag_value="raw"),
+        _flag("its prompt", "--prompt", "part", flag_value="prompt"),
+        _flag("ralph's notes on recent iterations, for the next prompt", "--memory", "part", flag_value="memory"),
+        _flag("what it committed", "--diff", "part", flag_value="diff"),
         _flag("show the running iteration, and those after it, as they happen", "-f", "--follow"),
         _flag("show everything: prompts, messages and tool calls", "--verbose"),
         _PROGRESS,

@@ -52,7 +52,7 @@ class Other(Pace):
         super().sleep(0 if how["times"] else seconds / how["speed"])
         self.slept += max(0, seconds) * how["times"]
 
-waits = {name: said.pop(name) for name in ("after_result_s", "notices_wait_s", "transcript_bytes") if name in said}
+waits = {name: said.pop(name) for name in ("after_result_s", "notices_wait_s", "max_printed_bytes") if name in said}
 main(Other(patience=Patience(**said), **waits))
 """
 LONG = os.environ.get("RALPH_TESTS_LONG") == "1"

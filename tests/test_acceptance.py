@@ -95,7 +95,7 @@ def test_a_file_of_the_project_exists_or_not_and_contains_a_text_or_not_wherever
         "`loop` exists": "does not exist",
         "`a/../../project-two/a b.py` exists": OUT,
     }.items():
-        assert what in checked(f"File {text}").failed, text
+        assert what in checked(f"File {text}").why_failed, text
 
 
 def test_a_server_is_asked_without_content_below_the_base_url_and_a_redirect_is_not_followed() -> None:
@@ -108,7 +108,7 @@ def test_a_server_is_asked_without_content_below_the_base_url_and_a_redirect_is_
     request = server.received[0]
     assert (request.command, request.path, request.body, len(server.received)) == ("POST", "/v1/api/x?y=z", b"", 3)
     gone = checked("GET /x returns 200", base.replace("http://", "http://me:passw0rd@"))
-    assert (gone.cannot_run, "GET /x got no answer from 127.0.0.1:" in gone.failed) == (True, True)
+    assert (gone.cannot_run, "GET /x got no answer from 127.0.0.1:" in gone.why_failed) == (True, True)
     assert gone.output == "Connection refused"
 
 
@@ -123,6 +123,6 @@ def test_actions_in_a_row_share_a_browser_and_end_at_the_first_that_fails(
     together = join_browser_actions([*actions, parse_check("File `x` exists"), actions[0]])
     assert together[1:] == [parse_check("File `x` exists"), actions[0]]
     came = checked(together[0])
-    assert "agent-browser click Broken && agent-browser click Next` exited with 1" in came.failed
+    assert "agent-browser click Broken && agent-browser click Next` exited with 1" in came.why_failed
     assert (tmp_path / "log").read_text() == "open|/login|click|Sign in; $(touch x) & go|click|Broken|"
     assert not list(folder.iterdir()), "the shell sees no more than words"

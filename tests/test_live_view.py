@@ -39,7 +39,7 @@ from ralph.run.judge import Controller
 from ralph.run.notices import status_lines
 from ralph.run.stop_rules import Tally
 from ralph.screen.text import display_width
-from ralph.screen.view import View
+from ralph.screen.view import AgentView
 from ralph.settings.table import Settings
 
 BUILD = ("feature.md", "build", "--delay", "0")
@@ -315,7 +315,7 @@ FITS = {
 
 
 def test_of_the_figures_in_the_status_line_as_many_are_shown_as_fit() -> None:
-    view = View(lambda _line: None)
+    view = AgentView(lambda _line: None)
     stream = view.begin()
     view.heard_at -= 60
     stream.read_output(json.dumps(tool("Bash", command="pytest -q tests/test_greeting.py")).encode() + b"\n")

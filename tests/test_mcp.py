@@ -89,7 +89,7 @@ def test_an_agent_works_through_a_plan_with_the_ten_tools(project: Project) -> N
         assert [one["status"] for one in tries] == ["pending", "blocked"]
         assert (await call("mark_task_blocked", task_id="log_out", reason="nobody logs out"))["status"] == "blocked"
         await call("append_learning", learning="Tests need a fixture", category="debugging")
-        await call("update_memory", content="The page is in login.html")
+        await call("update_memory", addition="The page is in login.html")
         plan = await call("get_plan_summary")
         assert (plan["total_tasks"], plan["complete"], plan["blocked"]) == (2, 1, 1)
         assert (await call("get_next_task"))["why"] == "log_out is blocked: nobody logs out"
@@ -151,7 +151,7 @@ def test_the_real_claude_calls_each_of_the_ten_beside_the_users_own_server(proje
         "mark_task_complete": {**first, "verification_notes": "seen"},
         "mark_task_blocked": {"task_id": "second", "reason": "nobody knows"},
         "append_learning": {"learning": "it is so", "category": "build"},
-        "update_memory": {"content": "so it is"},
+        "update_memory": {"addition": "so it is"},
         "add_task": {"description": "A third", "priority": 1},
     }
     asked = [Tool(f"mcp__ralph__ralph_{name}", given) for name, given in ten.items()]

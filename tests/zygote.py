@@ -105,7 +105,7 @@ def load() -> None:
     for module in pkgutil.walk_packages(sys.modules["ralph"].__path__, "ralph."):
         if not module.name.endswith(("__main__", ".mcp")):  # its library weighs 40 MB, which each fork would pay for
             importlib.import_module(module.name)
-    sys.modules["ralph.plan.prompt"].Prompt(Path("any.md"), "Any {# words #}", None, {})  # compiles jinja's own
+    sys.modules["ralph.plan.prompt"].PromptTemplate(Path("any.md"), "Any {# words #}", None, {})  # compiles jinja's own
     gc.collect()
     gc.freeze()
 

@@ -219,8 +219,8 @@ def _load_agent_file(path: Path) -> Agent:
     return agent
 
 
-def agent_environment(*, run: str, tmux: str) -> dict[str, str]:
-    """Returns the agent's environment: without ralph's secrets and the user's tmux, and with the run's mark.
+def agent_environment(*, run: str, tmux_folder: str) -> dict[str, str]:
+    """Returns the agent's environment: without ralph's secrets and the user's tmux_folder, and with the run's mark.
 
     A background `git gc` would outlive the iteration, so git runs it in the foreground.
     """
@@ -230,7 +230,7 @@ def agent_environment(*, run: str, tmux: str) -> dict[str, str]:
     }
     return env | {
         MARK: f"{outer.get(MARK, '')}:{run}".lstrip(":"),
-        "TMUX_TMPDIR": tmux,
+        "TMUX_TMPDIR": tmux_folder,
         "PWD": str(Path.cwd()),
         # This is how `git -c` passes settings to its child processes.
         "GIT_CONFIG_PARAMETERS": f"{env.get('GIT_CONFIG_PARAMETERS', '')} 'gc.autoDetach=false'".strip(),

@@ -94,11 +94,11 @@ class Stream:
         for line in lines:
             self._complained = self._show_line(line, self._complained)
 
-    def _show_line(self, line: bytes, before: str) -> str:
+    def _show_line(self, line: bytes, shown_so_far: str) -> str:
         """Shows a line, and returns the end of the text with it."""
         text = line.decode(errors="replace").rstrip("\r")
         self._show({"type": "line", "text": text})
-        return shorten(f"{before}{text}\n", _TEXT_LENGTH, end=True)
+        return shorten(f"{shown_so_far}{text}\n", _TEXT_LENGTH, end=True)
 
     def should_cut_for_context(self, most: float | None) -> bool:
         """Whether more than this part of the context is used, and interrupting the agent now loses nothing.

@@ -138,7 +138,7 @@ class _Doctor:
         for one in self.agents:
             place, login = shutil.which(one.command[0]), one.doctor.get("login")
             pays = next(filter(os.environ.get, one.doctor.get("keys", ())), "its own login")
-            env = {**agent.agent_environment(run="doctor", tmux=os.devnull), **one.env}
+            env = {**agent.agent_environment(run="doctor", tmux_folder=os.devnull), **one.env}
             if not place or not one.doctor or self.settings.wrap:
                 yield "ok", f"{one.name} at {place or 'a place that only its sandbox knows'}"
             elif login and pays not in os.environ and call_program([place, *login], timeout_s=30, env=env).code:

@@ -12,13 +12,13 @@ from ralph.plan import progress, taskjson, tasks
 from ralph.plan.tasks import edits
 
 
-def export_tasks(word: str | None, *, form: str | None, output: str | None, progress_file: str | None) -> None:
+def export_tasks(plan_word: str | None, *, form: str | None, output: str | None, progress_file: str | None) -> None:
     """Prints or writes the tasks of the Task List, or before the first run those of the plan.
 
     If the output is the plan itself, updates its statuses in place. Raises RalphError if there are no tasks, or if the
     plan was changed meanwhile.
     """
-    plan = plans.find_plan(word, progress_file)
+    plan = plans.find_plan(plan_word, progress_file)
     data, listed = files.read_or_empty(plan.path), files.read_or_empty(plan.progress_path)
     imported = taskjson.find_task_list(plan.path, data)
     if imported and not listed:

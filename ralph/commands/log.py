@@ -8,26 +8,32 @@ from pathlib import Path
 from ralph.commands import plans
 from ralph.errors import RalphError
 from ralph.process.programs import run_in_front
-from ralph.screen.view import View
+from ralph.screen.view import AgentView
 from ralph.store import journal
 from ralph.words import format_moment, without_control_codes
 
 
 def print_log(  # noqa: PLR0913 - what can be asked for
-    word: str | None, *, number: str | None, what: str | None, follow: bool, verbose: bool, progress_file: str | None
+    plan_word: str | None,
+    *,
+    number: str | None,
+    part: str | None,
+    follow: bool,
+    verbose: bool,
+    progress_file: str | None,
 ) -> None:
     """Prints the log of a plan, or one iteration. Raises RalphError if either does not exist."""
-    if number is None and word and re.fullmatch(r"last|\d+", word):
-        word, number = None, word  # the only plan of the folder need not be named
-    plan, view = plans.find_plan(word, progress_file), View(_print_clean, whole=verbose)
+    if number is None and plan_word and re.fullmatch(r"last|\d+", plan_word):
+        plan_word, number = None, plan_word  # the only plan of the folder need not be named
+    plan, view = plans.find_plan(plan_word, progress_file), AgentView(_print_clean, whole=verbose)
     if follow:
         _follow(plan, view)
-    elif what == "memory":
+    elif part == "memory":
         from ralph.run.notices import describe_last_iterations  # noqa: PLC0415 - 20 ms that nothing else here pays
 
         _print_clean(describe_last_iterations(plan.state_folder) or "nothing yet")
-    elif number or what:
-        _print_iteration(plans.inspect_plan(plan), number or "last", what, view)
+    elif number or part:
+        _print_iteration(plans.inspect_plan(plan), number or "last", part, view)
     else:
         seen = plans.inspect_plan(plan)
         _print_records(seen.records)
@@ -49,13 +55,13 @@ def _print_records(records: list[journal.Record]) -> None:
             _print_clean(f"{mark} {format_moment(record.written_at, 0)}  {message}")
 
 
-def _print_iteration(seen: plans.PlanDetails, number: str, what: str | None, view: View) -> None:
+def _print_iteration(seen: plans.PlanDetails, number: str, part: str | None, view: AgentView) -> None:
     """Prints one iteration as the screen showed it, and its lines in the list; or its commits, raw output or prompt."""
     plan = seen.plan
     row = next((row for row in reversed(seen.iterations) if number in ("last", str(row.iteration))), None)
     if not row:
         raise RalphError(f"{plan.name}: there is no such iteration", fix=f"`ralph log {plan.name}` lists them")
-    if what == "diff":
+    if part == "diff":
         if not row.commits:
             raise RalphError(f"iteration {row.iteration} committed nothing", 1)
         between = f"{row.base}..{row.head}" if row.base else row.head
@@ -64,12 +70,12 @@ def _print_iteration(seen: plans.PlanDetails, number: str, what: str | None, vie
             raise RalphError(f"iteration {row.iteration}: git does not show its commits", 1)
         return
     path = plan.state_folder.folder / "transcripts" / row.transcript
-    path = path.with_suffix(".prompt.md") if what == "prompt" else path
+    path = path.with_suffix(".prompt.md") if part == "prompt" else path
     if not path.is_file():
         raise RalphError(
             f"{plan.name}: there is no transcript of iteration {row.iteration}; the newest 200 MB are kept", 1
         )
-    if what:
+    if part:
         sys.stdout.buffer.write(path.read_bytes())
         return
     _TranscriptViewer(plan, row.mode, row.iteration, path, view).show_new_lines(is_last=True)
@@ -79,7 +85,7 @@ def _print_iteration(seen: plans.PlanDetails, number: str, what: str | None, vie
 class _TranscriptViewer:
     """Shows the transcript at `path`, even while it grows, and the agent's standard error."""
 
-    def __init__(self, plan: plans.Plan, mode: str, iteration: int, path: Path, view: View):
+    def __init__(self, plan: plans.Plan, mode: str, iteration: int, path: Path, view: AgentView):
         _print_clean(f"{mode} {plan.name} · iteration {iteration}")
         self.path = path
         self._stream = view.begin()
@@ -92,7 +98,7 @@ class _TranscriptViewer:
             self._stream.read_last_line()
 
 
-def _follow(plan: plans.Plan, view: View) -> None:
+def _follow(plan: plans.Plan, view: AgentView) -> None:
     """Shows the running iteration and those after it until the run ends. Raises RalphError without one."""
     if not plan.holder:
         raise RalphError(f"{plan.name}: no run works on it now", 1, fix=f"`ralph log {plan.name}` shows what was")

@@ -36,10 +36,10 @@ Answer = dict[str, Any]
 _HOW = "Take a task, mark it in progress, do it, check it, mark it complete or blocked. Record what others must know."
 
 
-def serve_tools(word: str | None, *, progress_file: str | None, propose: bool) -> None:
+def serve_tools(plan_word: str | None, *, progress_file: str | None, propose: bool) -> None:
     """Serves the tools until the client disconnects."""
     server = MCPServer("ralph", version=__version__, instructions=_HOW, log_level="ERROR")
-    plan = plans.find_plan(word, progress_file)
+    plan = plans.find_plan(plan_word, progress_file)
     tools = Tools(plan, propose=propose)
     for name in vars(Tools):
         if not name.startswith("_"):
@@ -72,7 +72,7 @@ class Tools:
         self._plan, self._proposes = plan, propose
         self._settings = sources.collect_settings_of_mode(plan.path)
         self._file = ProgressFile(plan.progress_path, plan.state_folder)
-        self._file.recall_text_before_death()
+        self._file.recall_vouched_text()
         self._file.say = partial(print, "ralph:", file=sys.stderr)  # standard output is the client's
 
     def get_next_task(self) -> Answer:
@@ -152,9 +152,9 @@ class Tools:
         """Says that an attempt at this task failed, and why; after too many it is blocked."""
         return self._edit_task(task_id, edits.with_failure, task_id, reason, self._settings.max_tries)
 
-    def update_memory(self, content: str) -> Answer:
+    def update_memory(self, addition: str) -> Answer:
         """Adds what the next iterations must know, in one line, to what ralph tells them anyway."""
-        return self._add_note(f"MEMORY: {content}")
+        return self._add_note(f"MEMORY: {addition}")
 
     def _read_tasks(self) -> Sequence[Task]:
         """Returns the tasks, each with the id that an edit would give it."""
@@ -180,7 +180,7 @@ class Tools:
 
         checks = acceptance.join_browser_actions(acceptance.checks_of_tasks(task.self_and_completed_parents))
         ended = [acceptance.evaluate_check(one, base_url=settings.base_url or "", run=run) for one in checks]
-        return [one.failure_with_output for one in ended if one and one.failed]
+        return [one.failure_with_output for one in ended if one and one.why_failed]
 
     def _edit(self, change: Callable[..., bytes], *more: object, **named: str) -> None:
         new = progress.new_progress_text(self._plan.name, str(self._plan.path))

@@ -36,7 +36,7 @@ def show_dry_run(start: PreparedStart) -> None:
             raise RalphError(f"there is no prompt to show: {acceptance.nothing_to_begin(listed).why}", 4)
         if role := roles_of(start).role_of_task(task):
             start = start.in_mode(role, as_role=True)
-        values = _values_beside_task(start, task.id) | acceptance.prompt_values(
+        values = _values_beside_task(start, task.id) | acceptance.task_prompt_values(
             task, acceptance.new_run_token(), start.state_folder
         )
     agent = start.agents[0]._replace(rung=int(str(values.get("TRY", 1))) - 1)
@@ -47,8 +47,11 @@ def show_dry_run(start: PreparedStart) -> None:
 
 def _values_beside_task(start: PreparedStart, task_id: str = "") -> dict[str, prompt.Value]:
     """Returns the variables of the next iteration's prompt that no task gives."""
-    number = journal.read_iteration_count(start.state_folder.journal) + 1
-    return {"ITERATION": number, "MEMORY": notices.describe_last_iterations(start.state_folder, next_task=task_id)}
+    number = journal.last_counted_iteration(start.state_folder.journal) + 1
+    return {
+        "ITERATION": number,
+        "MEMORY": notices.describe_last_iterations(start.state_folder, for_task=task_id),
+    }
 
 
 def talk(start: PreparedStart) -> options.Invocation | None:

@@ -51,20 +51,20 @@ class Plan(NamedTuple):
         return None
 
 
-def find_plan(word: str | None, progress_file: str | None) -> Plan:
+def find_plan(plan_word: str | None, progress_file: str | None) -> Plan:
     """Finds a plan by its file, its name or its progress file; without a word, the only plan in this folder.
 
     Unlike a run it also looks in the folder of the plan. Raises RalphError if it finds none, or several.
     """
-    if not word:
+    if not plan_word:
         found = [_of_progress_file(Path(progress_file))] if progress_file else plans_begun_here()
         if len(found) > 1:
             raise RalphError(f"name one of the plans that are here: {', '.join(plan.name_in_folder for plan in found)}")
         return found[0]
-    usual = Path(files.plan_name(Path(word)) + _SUFFIX)
+    usual = Path(files.plan_name(Path(plan_word)) + _SUFFIX)
     if not files.is_file(usual):
-        usual = Path(word).parent / usual
-    path = next(filter(files.is_file, (Path(word + end) for end in ("", ".md", ".json"))), Path(word))
+        usual = Path(plan_word).parent / usual
+    path = next(filter(files.is_file, (Path(plan_word + end) for end in ("", ".md", ".json"))), Path(plan_word))
     set_path = sources.resolve_only(sources.collect_settings(path), "RALPH_PROGRESS_FILE").progress_file
     progress_path = Path(progress_file or set_path or usual)
     if path.name.endswith(_SUFFIX):
@@ -74,7 +74,7 @@ def find_plan(word: str | None, progress_file: str | None) -> Plan:
     if files.is_file(progress_path):
         return _of_progress_file(progress_path)
     raise RalphError(
-        f"{word}: there is no such plan here, and no {progress_path}", fix="ralph status lists what there is"
+        f"{plan_word}: there is no such plan here, and no {progress_path}", fix="ralph status lists what there is"
     )
 
 
@@ -152,7 +152,7 @@ def inspect_plan(plan: Plan) -> PlanDetails:
         state, why = "running", ", ".join(what)
     if begun and not journal.is_iteration_recorded(records, begun):
         message = "runs now" if holder else "ralph was killed"
-        records += journal.parse_records_with_verify([journal.unfinished_line(begun, message)])
+        records += journal.parse_and_add_verify_results([journal.unfinished_line(begun, message)])
     return PlanDetails(plan, state, why, hint, now, holder, records)
 
 

@@ -28,9 +28,9 @@ Rows = Iterator[tuple[Any, ...]]
 """What the template goes through."""
 
 
-def write_report(word: str | None, *, output: str | None, opens: bool, progress_file: str | None) -> None:
+def write_report(plan_word: str | None, *, output: str | None, opens: bool, progress_file: str | None) -> None:
     """Writes the report and prints its path. By default it goes outside the tree, out of the agent's sight."""
-    plan = plans.find_plan(word, progress_file)
+    plan = plans.find_plan(plan_word, progress_file)
     made = render_page(plans.inspect_plan(plan))
     if output == "-":
         sys.stdout.buffer.write(made)

@@ -11,7 +11,7 @@ from ralph.plan.progress.file import ProgressFile
 from ralph.process import lock
 from ralph.run.prepared import PreparedStart
 from ralph.run.stop_rules import Reason, Stop, Tally, stop_reason
-from ralph.screen.text import has_terminal_output
+from ralph.screen.text import has_any_terminal
 from ralph.settings import options, sources
 
 
@@ -30,7 +30,7 @@ def start_run(asked: options.Invocation) -> int:
         return start_run(following) if following else 0
     held_lock = lock.acquire_lock(lock.working_tree(Path.cwd()))
     file = ProgressFile(start.progress_path, start.state_folder)
-    file.recall_text_before_death()
+    file.recall_vouched_text()
     now = check_and_read_progress(start, file)
     if now and not held_lock.noted_holder().run and (early := why_nothing_to_do(start, file.text)):
         raise RalphError.of([early, *(start.imported.missing_from(file.text) if start.imported else ())])
@@ -85,7 +85,7 @@ def find_start(asked: options.Invocation) -> PreparedStart:
 def why_nothing_to_do(start: PreparedStart, text: bytes) -> RalphError | None:
     """Returns why a run has nothing to do with this progress file, and what the user can do; None if there is work."""
     path, now = start.progress_path, progress.parse(text)
-    if now.blocked_by_ralph and has_terminal_output():
+    if now.blocked_by_ralph and has_any_terminal():
         now = progress.parse(progress.without_control_lines(text, "RALPH_BLOCKED"))
     if start.state_folder.unjudged_iteration() and now.blocked is None:
         return None  # what the run wrote that died was never checked

@@ -26,12 +26,12 @@ from ralph.process.pace import Pace
 from ralph.process.supervisor import Supervisor
 from ralph.run import notices
 from ralph.run.console import Console
-from ralph.run.context import LiveState, Run, checks_at_once
+from ralph.run.context import LiveState, Run, merge_checks_at_once
 from ralph.run.judge import Controller
 from ralph.run.prepared import PreparedStart
 from ralph.run.stop_rules import Reason, Stop
 from ralph.screen import screen, view
-from ralph.screen.text import has_terminal_output
+from ralph.screen.text import has_any_terminal
 from ralph.settings import sources
 from ralph.store import journal
 from ralph.store.state import FirstVerifyResult, PlanBlock
@@ -40,7 +40,7 @@ from ralph.words import plural
 
 def make_controller(run: Run) -> Controller:
     """Returns the controller for the mode of the run. Raises RalphError if it cannot work here."""
-    start, settings = run.mode_start, run.settings
+    start, settings = run.prepared_mode, run.settings
     if not (settings.strict or settings.only):
         return iteration.PlainController(run, None)
     from ralph.strict import controller, guard  # noqa: PLC0415 - 20 ms that only --strict and --only pay
@@ -83,7 +83,7 @@ def run_session(
     finally:
         _close_run(run, stop)
     for supervisor in (run.supervisor, *run.supervisors):
-        supervisor.dismiss()
+        supervisor.end_and_wait()
     held_lock.holder_note.unlink(missing_ok=True)
     if failure:
         if not run.latest.number:
@@ -117,10 +117,10 @@ def _open_run(
 
             shadow.record_tree_after_death(state, death)
 
-    jobs = settings.jobs + checks_at_once(settings) if settings.jobs > 1 and settings.strict else 0
+    jobs = settings.jobs + merge_checks_at_once(settings) if settings.jobs > 1 and settings.strict else 0
     return Run(
         id=run_id,
-        live=LiveState(mode_start=start, file_mode=start.progress_before.mode),
+        live=LiveState(prepared_mode=start, file_mode=start.progress_before.mode),
         modes={(start.mode, start.is_role): start},
         make_controller=make_controller,
         file=file,
@@ -129,13 +129,13 @@ def _open_run(
         began=pace.since_boot_s(),
         top=top,
         console=console,
-        view=view.View(console.screen.say_for_agent, whole=asked.verbose),
+        view=view.AgentView(console.screen.say_for_agent, whole=asked.verbose),
         outbox=Outbox(values, lambda line: console.complain(line, once=line)),
         changes=ChangeFinder(top, start.files_ralph_writes),
         git_settings=git_settings,
         history=None if start.rehearsal or is_attempt or not settings.history else settings.history.resolve(),
-        env=agent_environment(run=run_id, tmux=temporary),
-        earlier=journal.read_iteration_count(state.journal),
+        env=agent_environment(run=run_id, tmux_folder=temporary),
+        earlier=journal.last_counted_iteration(state.journal),
         is_attempt=is_attempt,
         supervisors=[Supervisor(f"{run_id}-{number}", pace, held_lock.fd, lambda: None) for number in range(jobs)],
         supervisor=Supervisor(run_id, pace, held_lock.fd, at_last),
@@ -144,7 +144,7 @@ def _open_run(
 
 def _prepare_session(run: Run, held_lock: Lock) -> None:
     """Prepares the first iteration: recovery, progress file, mode. Raises RalphError before money is spent."""
-    start, file, state = run.mode_start, run.file, run.state
+    start, file, state = run.prepared_mode, run.file, run.state
     if held_lock.noted_holder().run or state.unjudged_iteration():
         from ralph.strict import recovery  # noqa: PLC0415 - 20 ms, after a death alone
 
@@ -168,15 +168,15 @@ def _prepare_session(run: Run, held_lock: Lock) -> None:
     if start.is_strict_build:
         start.read_valid_tasks(file.text)  # ends the run here if the list is wrong
     run.changes.begin()
-    modes.set_up_mode(run)
+    modes.set_up_controller(run)
     if start.is_strict_build and file.last.verified and start.has_tree_changed_since_verified(file.last):
         file.edit(progress.without_control_lines, "Verified")
     now = file.last
-    if now.blocked_by_ralph and has_terminal_output():
+    if now.blocked_by_ralph and has_any_terminal():
         run.console.complain(f"took RALPH_BLOCKED out of {file.path}, since you are here; it said: {now.blocked}")
         file.edit(progress.without_control_lines, "RALPH_BLOCKED")
     state.remove_iteration_note()
-    run.screen.remark(f"ralph: {notices.run_opening_line(run)}")
+    run.screen.say_unless_quiet(f"ralph: {notices.run_opening_line(run)}")
     if opened := state.load_note(PlanBlock):
         run.tally.set_one_below_limit(opened.reason, run.settings)
     state.remove_note(PlanBlock)
@@ -205,12 +205,12 @@ def _close_run(run: Run, stop: Stop) -> None:
     if has_begun or reason is not Reason.HOPELESS:
         run.screen.say(f"ralph: {notices.run_closing_line(run, stop)}")
     if has_begun:
-        if reason.code == 1 and not (has_terminal_output() and stop.why in "\n".join(run.last_lines)):
+        if reason.code == 1 and not (has_any_terminal() and stop.why in "\n".join(run.last_lines)):
             run.console.complain(stop.why)
         notices.notify_ended(run, stop)
     deadline = time.monotonic() + run.pace.notices_wait_s
     while run.outbox.has_pending() and time.monotonic() < deadline and not signals.is_impatient():
         signals.wait(0.05)
     run.outbox.drop_pending()
-    programs.kill_own_programs()
+    programs.kill_called_programs()
     run.screen.close()

@@ -11,13 +11,15 @@ from ralph.screen.text import clip, terminal_width
 from ralph.words import format_age, format_moment, plural, usd_or_empty, without_control_codes
 
 
-def print_status(word: str | None, *, progress_file: str | None, as_json: bool) -> int:
+def print_status(plan_word: str | None, *, progress_file: str | None, as_json: bool) -> int:
     """Prints the status; returns it as the exit code, too: 0 done, 3 work remains, 4 needs you.
 
     With several plans it is the highest of their codes.
     """
-    is_list = word is None and progress_file is None
-    found = [*map(plans.inspect_plan, plans.plans_begun_here() if is_list else [plans.find_plan(word, progress_file)])]
+    is_list = plan_word is None and progress_file is None
+    found = [
+        *map(plans.inspect_plan, plans.plans_begun_here() if is_list else [plans.find_plan(plan_word, progress_file)])
+    ]
     if as_json:
         facts = [status_facts(seen) for seen in found]
         print(json.dumps(facts if is_list else facts[0], ensure_ascii=False))

@@ -153,11 +153,13 @@ def _included_files(path: str, text: str) -> list[str]:
     ]
 
 
-def git_config_entries(text: str) -> set[str]:
+def git_config_entries(file_text: str) -> set[str]:
     """Parses a git settings file into entries of key, line break and value; an unreadable file is one entry."""
     env = {**os.environ, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
-    done = run_git("config", "-z", "--no-includes", "--list", "--file", "-", cwd="/", env=env, stdin=os.fsencode(text))
-    return {f"what git cannot read\n{text}"} if done.code else set(names_in(done.stdout))
+    done = run_git(
+        "config", "-z", "--no-includes", "--list", "--file", "-", cwd="/", env=env, stdin=os.fsencode(file_text)
+    )
+    return {f"what git cannot read\n{file_text}"} if done.code else set(names_in(done.stdout))
 
 
 def is_harmless(setting: str) -> bool:

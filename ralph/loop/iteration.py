@@ -12,7 +12,7 @@ from ralph.errors import RalphError
 from ralph.loop.modes import undo_ticks_and_end_mode
 from ralph.notify.channels import Notice
 from ralph.plan import progress
-from ralph.plan.progress.file import MessageWatch
+from ralph.plan.progress.file import LostMessageWatch
 from ralph.plan.tasks import edits
 from ralph.process import signals
 from ralph.process.supervisor import Command
@@ -54,10 +54,10 @@ class PlainController(Controller):
 
 def run_agent_once(run: Run) -> Iteration:
     """Runs the agent once, ends everything that it started, and returns what it did and changed."""
-    agent = (run.free_agents() or run.mode_start.agents)[0]
+    agent = (run.free_agents() or run.prepared_mode.agents)[0]
     prompt = _begin_iteration(run, agent)
     before, file, current = run.file.last, run.file, run.latest
-    messages = MessageWatch(file.path, current.text_before)
+    messages = LostMessageWatch(file.path, current.text_before)
     with run.controller.around_turn() as findings:
         run.state.save_note(  # all that the next run needs if ralph dies
             UnjudgedIteration(
@@ -96,7 +96,7 @@ def _begin_iteration(run: Run, agent: Agent) -> str:
 
     Raises RalphError, before money is spent, if it cannot succeed.
     """
-    start, state, settings = run.mode_start, run.state, run.settings
+    start, state, settings = run.prepared_mode, run.state, run.settings
     if not start.plan.is_file():
         raise RalphError(f"{start.plan}: the plan is gone", 1)
     state.make_room_for_transcripts()
@@ -109,28 +109,28 @@ def _begin_iteration(run: Run, agent: Agent) -> str:
             **run.latest.values,
             "ITERATION": number,
             "MEMORY": notices.describe_last_iterations(
-                state, next_task=run.latest.task, so_far=notices.run_figures(run)
+                state, for_task=run.latest.task, so_far=notices.run_figures(run)
             ),
             "CAN_RUN": agent.can_run_commands(settings),
             "RED_START": run.tally.red_start or "",
         }
     )
     if run.latest.number:
-        run.screen.remark("")
+        run.screen.say_unless_quiet("")
     else:
         notices.notify_started(run)
     transcript = state.new_transcript_and_prompt(run.id, number, prompt)
     run.update_iteration(number=number, agent=agent.name, text_before=run.file.text, transcript=transcript)
     run.git_settings.record_begin_state()
     run.changes.disturbed |= settings.once
-    run.changes.note_begin_time()
-    run.screen.remark(f"ralph: {notices.iteration_heading(run)}")
+    run.changes.note_iteration_begins()
+    run.screen.say_unless_quiet(f"ralph: {notices.iteration_heading(run)}")
     run.console.activity = None
     run.view.show({"type": "prompt", "text": prompt})
     return prompt
 
 
-def _run_agent(run: Run, agent: Agent, prompt: str, messages: MessageWatch) -> Turn:
+def _run_agent(run: Run, agent: Agent, prompt: str, user_messages: LostMessageWatch) -> Turn:
     """Runs the agent until it ends, is interrupted, reaches a limit or lingers after its result; returns its turn."""
     settings, pace, transcript = run.settings, run.pace, run.latest.transcript
     tried = run.latest.values.get("TRY")
@@ -143,14 +143,14 @@ def _run_agent(run: Run, agent: Agent, prompt: str, messages: MessageWatch) -> T
 
     def should_end(silent_s: float, took_s: float, printed: int) -> bool:
         nonlocal cut, result_at, retries_at
-        messages.note_overwritten()
+        user_messages.compare_messages()
         retries_at = min(retries_at, took_s) if stream.retry else math.inf
         reached = {
             Outcome.OUT_OF_TIME: run.remaining_s() <= 0,
             Outcome.TIMED_OUT: took_s > (settings.iteration_timeout or math.inf),
             Outcome.TROUBLE: took_s - retries_at > silence_s,  # printing retries is not a sign of life
             Outcome.HUNG: silent_s > silence_s,
-            Outcome.TOO_LONG: printed > pace.transcript_bytes,
+            Outcome.TOO_LONG: printed > pace.max_printed_bytes,
             Outcome.CONTEXT_FULL: stream.should_cut_for_context(settings.max_context),
         }
         cut = next((outcome for outcome, is_reached in reached.items() if is_reached), None)
@@ -165,7 +165,7 @@ def _run_agent(run: Run, agent: Agent, prompt: str, messages: MessageWatch) -> T
 
     budget = remaining_usd(run.file.last, run.tally, settings, settings.max_iteration_cost)
     given = transcript.with_suffix(".prompt.md")
-    argv = agent.command_line(settings, prompt, file=str(given), budget_usd=budget, mcp=run.mode_start.tools_server)
+    argv = agent.command_line(settings, prompt, file=str(given), budget_usd=budget, mcp=run.prepared_mode.tools_server)
     job = Command(argv, run.env, output=transcript, prompt=Path(os.devnull) if agent.prompt else given)
     began = time.monotonic()
     ended = run.run_supervised("the agent", job, stream.read_output, should_end)
@@ -186,13 +186,13 @@ def record_and_report(run: Run, iteration: Iteration) -> None:
     turn, file, settings = iteration.turn, run.file, run.settings
     summary = notices.iteration_summary(run, iteration)
     add_to_tally(run.tally, iteration, run.latest.task)
-    _write_journal_and_history_file(run, iteration, summary)
-    run.journal_put_back(run.latest.number)
+    _append_to_journal_and_history(run, iteration, summary)
+    run.journal_tampering(run.latest.number)
     if iteration.missing and not iteration.refused:
         kept = run.state.keep_copy(file.path.name, run.latest.text_before)
         what = f"gone from the list without being ticked: {quote_tasks(iteration.missing)}"
         run.console.complain(f"{what}; the file before that is {kept}")
-    if (iteration.failed or turn.outcome is Outcome.HOPELESS) and not run.mode_start.rehearsal:
+    if (iteration.failed or turn.outcome is Outcome.HOPELESS) and not run.prepared_mode.rehearsal:
         run.console.complain(f"the record of this iteration is {run.latest.transcript}")
     if not iteration.is_repeated:
         run.screen.say(summary)
@@ -206,7 +206,7 @@ def record_and_report(run: Run, iteration: Iteration) -> None:
     run.outbox.send(Notice("alive"))
 
 
-def _write_journal_and_history_file(run: Run, iteration: Iteration, summary: str) -> None:
+def _append_to_journal_and_history(run: Run, iteration: Iteration, summary: str) -> None:
     """Writes a line of the journal and one of the history."""
     turn, commits, after, task = iteration.turn, iteration.commits, iteration.after, run.latest.task
     words = shorten(without_signals(turn.final_words), 500)
@@ -271,7 +271,7 @@ def pause_between(run: Run) -> None:
     """Pauses between two iterations, unless there is something else to do."""
     if run.tally.iterations and run.settings.delay:
         run.console.set_activity("pausing")
-        wait_or_stop_early(run, run.settings.delay, is_counted=False)
+        wait_at_most(run, run.settings.delay, is_counted=False)
 
 
 def _wait_for_limit_or_trouble(run: Run, turn: Turn) -> Stop | None:
@@ -283,7 +283,7 @@ def _wait_for_limit_or_trouble(run: Run, turn: Turn) -> Stop | None:
     if current.began < tally.last_wait_ended_at or _should_end_wait(run):  # ralph has waited for its limit since
         return None
     until = now + pause_after_failure_s(turn, repeats=tally.repeats - 1, now=now)
-    free, names = [], [one.name for one in run.mode_start.agents]
+    free, names = [], [one.name for one in run.prepared_mode.agents]
     if turn.outcome is Outcome.LIMIT:
         run.limited_until.update(dict.fromkeys([current.agent] if current.agent else names, until))
         until = min(run.limited_until.get(name, until) for name in names)
@@ -303,11 +303,11 @@ def _wait_for_limit_or_trouble(run: Run, turn: Turn) -> Stop | None:
         run.write_journal("wait", success=True, message=turn.why, until=round(until, 3), planned_s=round(seconds, 3))
         run.console.set_activity(f"until {moment}: {turn.outcome.value}")
         if not run.controller.delay_new_agents(until):
-            wait_or_stop_early(run, seconds)
+            wait_at_most(run, seconds)
     return None
 
 
-def wait_or_stop_early(run: Run, seconds: float, *, is_counted: bool = True) -> None:
+def wait_at_most(run: Run, seconds: float, *, is_counted: bool = True) -> None:
     """Waits that long, by a clock that nobody sets. A mere pause does not count as waiting.
 
     Ends sooner if there is something else to do: the user wrote stop or done into the file, or a limit is reached.

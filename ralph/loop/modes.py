@@ -20,16 +20,16 @@ _PROVES_NOTHING = "hold before anything is built, so they prove nothing"
 
 def check_agents_and_prompt(run: Run) -> None:
     """Raises RalphError if no iteration can begin, before anything of an earlier run is used up."""
-    for start in (run.mode_start, *run.mode_start.in_modes_with_own_agent()):
+    for start in (run.prepared_mode, *run.prepared_mode.in_modes_with_own_agent()):
         check_installed(start.agents, start.settings)
         run.print_setting_remarks(start.settings)
-    run.mode_start.load_mode_prompt()
+    run.prepared_mode.load_mode_prompt()
     run.state.make_room_for_transcripts()
 
 
-def set_up_mode(run: Run) -> None:
+def set_up_controller(run: Run) -> None:
     """Sets up a mode: makes the controller that it needs, in place of the one before."""
-    if run.mode_start.asked.mode == "all":
+    if run.prepared_mode.asked.mode == "all":
         run.live.file_mode = run.file.edit(progress.with_mode, run.mode).mode
     stop_controller(run)
     run.live.controller = run.make_controller(run)
@@ -37,14 +37,14 @@ def set_up_mode(run: Run) -> None:
 
 def stop_controller(run: Run) -> None:
     """Leaves a mode, even after an error: closes its controller and clears the current task."""
-    run.controller.end_all_work()
+    run.controller.leave_no_task_in_progress()
     run.live.controller = Controller()
     run.update_iteration(task="", values={})
 
 
 def follow_mode_line(run: Run) -> None:
     """Switches to the mode that the `Mode:` line of the progress file names now."""
-    before, now = "build" if run.mode_start.is_role else run.mode, run.file.last
+    before, now = "build" if run.prepared_mode.is_role else run.mode, run.file.last
     if now.done or run.controller.is_busy:
         return
     run.live.file_mode = now.mode
@@ -55,7 +55,7 @@ def follow_mode_line(run: Run) -> None:
         return
     notices.record_mode_results(run.state, before, run.mode)
     run.write_journal("mode", success=True, message=f"{before} -> {run.mode}")
-    set_up_mode(run)
+    set_up_controller(run)
 
 
 def request_validation_if_due(run: Run) -> bool:
@@ -67,7 +67,7 @@ def request_validation_if_due(run: Run) -> bool:
     looks, ticked, had = live.validations = live.validations or (0, now.ticked, headings)
     is_enough = every is not None and (now.ticked >= ticked + every or (now.ticked > ticked and headings > had))
     is_due = is_enough and bool(now.open) and not now.mode and not now.done and looks < run.settings.max_rounds
-    if is_due and (run.mode == "build" or run.mode_start.is_role) and not run.controller.is_busy:
+    if is_due and (run.mode == "build" or run.prepared_mode.is_role) and not run.controller.is_busy:
         live.validations = looks + 1, now.ticked, headings
         run.file.edit(progress.with_mode, "validate")
     return is_due
@@ -76,11 +76,11 @@ def request_validation_if_due(run: Run) -> bool:
 def advance_mode(run: Run, stop: Stop) -> bool:
     """Under `all`, writes the next mode into the file once this one is done; returns whether it did."""
     mode = run.settings.next_mode
-    if stop.reason is not Reason.DONE or run.mode_start.asked.mode != "all" or not mode:
+    if stop.reason is not Reason.DONE or run.prepared_mode.asked.mode != "all" or not mode:
         return False
     run.file.edit(progress.with_status, "IN_PROGRESS")
-    _advance_file_mode(run, f"{run.file.last.round + 1}/{run.settings.max_rounds}")
-    run.mode_start.in_mode(mode).load_mode_prompt()  # ends the run here if the template is missing or wrong
+    _write_next_mode(run, f"{run.file.last.round + 1}/{run.settings.max_rounds}")
+    run.prepared_mode.in_mode(mode).load_mode_prompt()  # ends the run here if the template is missing or wrong
     return True
 
 
@@ -88,7 +88,7 @@ def claim_done_if_all_ticked(run: Run) -> None:
     """Under `all`, claims that the plan is done if no task is open: verify decides, so no agent is paid to say so."""
     now, settings = run.file.last, run.settings
     is_over = now.tasks and not (now.open or now.done)
-    if is_over and run.mode_start.asked.mode == "all" and not settings.once and settings.verify:
+    if is_over and run.prepared_mode.asked.mode == "all" and not settings.once and settings.verify:
         run.file.edit(progress.with_status, "RALPH_DONE")
 
 
@@ -97,7 +97,7 @@ def undo_ticks_and_end_mode(run: Run, iteration: Iteration) -> Iteration:
     after, missing, outcome, settings = iteration.after, iteration.missing, iteration.turn.outcome, run.settings
     ended_well = outcome is Outcome.OK
     judges = "done" in settings.then
-    goes_on = run.mode_start.asked.mode == "all" or len(run.modes) > 1  # it has switched to this one
+    goes_on = run.prepared_mode.asked.mode == "all" or len(run.modes) > 1  # it has switched to this one
     says_done = after.done and not iteration.before.done
     if says_done or (ended_well and after.blocked is None):
         if after.done and not judges:
@@ -131,17 +131,17 @@ def _choose_what_follows(run: Run, iteration: Iteration, *, judges: bool, run_go
     blocked = run.file.last.blocked
     if blocked is not None:
         if not judges:
-            _advance_file_mode(run)
+            _write_next_mode(run)
         return Stop(Reason.BLOCKED, blocked)
     if run.settings.strict:
         try:
-            run.mode_start.read_valid_tasks(run.file.text)
+            run.prepared_mode.read_valid_tasks(run.file.text)
         except RalphError as error:
             return Stop(Reason.ONCE_FAILED, error.message)
     if judges:
         return _conclude_validation(run, run_goes_on=run_goes_on)
     if not (_reject_plan_if_green(run) and run_goes_on):  # else planning is repeated once
-        _advance_file_mode(run)
+        _write_next_mode(run)
     return None if run_goes_on else Stop(Reason.ONCE)
 
 
@@ -157,12 +157,12 @@ def _conclude_validation(run: Run, *, run_goes_on: bool) -> Stop | None:
             return Stop(Reason.DONE)
         left = describe_open_tasks(run.file.last) or run.tally.last_failure
     count = None if progress.parse(run.latest.text_before).open else f"{rounds}/{most}" if rounds < most else ""
-    if _advance_file_mode(run, count) and count == "":
+    if _write_next_mode(run, count) and count == "":
         return Stop(Reason.REFUSED, f"max-rounds is {most}, and {run.mode} still finds something: {left}")
     return None if run_goes_on else Stop(Reason.UNFINISHED, left)
 
 
-def _advance_file_mode(run: Run, rounds: str | None = None) -> bool:
+def _write_next_mode(run: Run, rounds: str | None = None) -> bool:
     """Writes the mode that follows into the progress file, if the file names the one in force too."""
     is_named = run.mode == (run.live.file_mode or "build")
     if is_named:
@@ -172,10 +172,10 @@ def _advance_file_mode(run: Run, rounds: str | None = None) -> bool:
 
 def _reject_plan_if_green(run: Run) -> bool:
     """Reports which checks of open tasks pass before anything is built; True if that is new, to repeat planning."""
-    if not (run.settings.strict and run.settings.evidence) or run.mode_start.rehearsal:
+    if not (run.settings.strict and run.settings.evidence) or run.prepared_mode.rehearsal:
         return False
     found = evidence.run_repeatable_checks(run, acceptance.checks_of_tasks(run.file.last.open)) or {}
-    held_checks = [text for text, ended in found.items() if not ended.failed]
+    held_checks = [text for text, ended in found.items() if not ended.why_failed]
     marker = _PROVES_NOTHING.encode()
     if held_checks:
         what = f"{len(held_checks)} of {plural(len(found), 'check')} {_PROVES_NOTHING}"

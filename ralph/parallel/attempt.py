@@ -24,7 +24,7 @@ from ralph.errors import RalphError
 from ralph.git.repository import Git
 from ralph.plan.progress import encode_text
 from ralph.process import signals
-from ralph.process.programs import MARK, call_program, start_in_fork, wait_in_front
+from ralph.process.programs import MARK, call_program, start_in_fork, wait_or_end_in_front
 from ralph.store import journal
 from ralph.store.state import State
 from ralph.words import format_duration
@@ -94,7 +94,7 @@ class AttemptResult:
 
     def to_turn(self) -> Turn:
         """Sums up the iterations of the attempt as one turn."""
-        found = journal.parse_records_with_verify(self.records)
+        found = journal.parse_and_add_verify_results(self.records)
         if not found:
             return Turn(outcome=Outcome.FAILED if self.why else Outcome.OK, why=self.why)
         last, total = found[-1], journal.sum_up(found)
@@ -174,7 +174,7 @@ def _run_in_clone(
     sys.argv = ["ralph", *job.words]
     code = 130
     with suppress(KeyboardInterrupt):  # the result up to then is reported
-        code = wait_in_front(start_in_fork(ralph), has_lost_starter)
+        code = wait_or_end_in_front(start_in_fork(ralph), has_lost_starter)
     progress = folder / "PROGRESS.md"
     state = State(files.plan_name(Path(job.words[0])), progress)  # the project's tests may run ralph, too
     found = journal.read(state.journal)
@@ -221,7 +221,7 @@ def _make_clone(job: TaskJob, folder: Path) -> Git:
     return clone
 
 
-def pack_bundle(git: Git, commit: str, *others: str) -> str:
-    """The commit with its history as a git bundle, in base64; `others` are added, or left out after a ^."""
+def pack_bundle(git: Git, commit: str, *other_revisions: str) -> str:
+    """The commit with its history as a git bundle, in base64; `other_revisions` are added, or left out after a ^."""
     git.run("update-ref", _BUNDLED, commit)
-    return base64.b64encode(git.run("bundle", "create", "--quiet", "-", _BUNDLED, *others)).decode()
+    return base64.b64encode(git.run("bundle", "create", "--quiet", "-", _BUNDLED, *other_revisions)).decode()

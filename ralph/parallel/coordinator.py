@@ -13,7 +13,7 @@ from pathlib import Path
 from ralph.agent.turn import Commits, Outcome
 from ralph.errors import RalphError
 from ralph.git.repository import Repository
-from ralph.loop.iteration import wait_or_stop_early
+from ralph.loop.iteration import wait_at_most
 from ralph.loop.modes import request_validation_if_due
 from ralph.parallel.executors import DaskExecutor, LocalExecutor
 from ralph.parallel.jobs import JobMaker
@@ -22,7 +22,7 @@ from ralph.parallel.task_attempt import TaskAttempt
 from ralph.plan import progress, tasks
 from ralph.plan.tasks import Task, edits
 from ralph.run import acceptance, evidence, notices
-from ralph.run.context import CurrentIteration, Run, checks_at_once
+from ralph.run.context import CurrentIteration, Run, merge_checks_at_once
 from ralph.run.judge import Controller, Iteration, TurnFindings
 from ralph.run.stop_rules import Reason, Stop, remaining_usd, stop_reason
 from ralph.words import format_duration, plural
@@ -51,7 +51,7 @@ class ParallelController(Controller):
         self._executor = DaskExecutor(run) if run.settings.executor else LocalExecutor(run)
         self.running: list[TaskAttempt] = []
         """The attempts whose agents work."""
-        self.queue = MergeQueue(repository, run.state.folder.name, checks_at_once(run.settings))
+        self.queue = MergeQueue(repository, run.state.folder.name, merge_checks_at_once(run.settings))
         # No agent begins before this time, in seconds since 1970: all are at their limit.
         self._no_agent_before = 0.0
         # Why no more tasks begin, while other agents still work.
@@ -77,7 +77,7 @@ class ParallelController(Controller):
         return True
 
     @property
-    def activity(self) -> list[str]:
+    def parallel_activity(self) -> list[str]:
         """A line for each task in progress."""
         now, lines = self._run.pace.since_boot_s(), []
         for attempt in self._running_or_queued:
@@ -101,7 +101,7 @@ class ParallelController(Controller):
         if self.is_busy and request_validation_if_due(run):
             return None  # no other task begins before it
         if not (self.is_busy or self._stop) and (rest_s := self._no_agent_before - run.pace.unix_time_s()) > 0:
-            wait_or_stop_early(run, rest_s)
+            wait_at_most(run, rest_s)
             self._no_agent_before = 0.0  # the wait is over, or the user wrote what ends it, and the run
             if stop := run.stop_reason():
                 return stop
@@ -120,7 +120,7 @@ class ParallelController(Controller):
         """
         run, settings, running = self._run, self._settings, self.running
         try:
-            run.mode_start.read_valid_tasks(self._file.text)
+            run.prepared_mode.read_valid_tasks(self._file.text)
         except RalphError:  # the user may be in the middle of an edit
             if self.is_busy:
                 return
@@ -161,11 +161,11 @@ class ParallelController(Controller):
         )
         self._file.edit(edits.with_mark, "~", task.id)
         if commit:  # no agent has to work on it again
-            run.screen.remark(f"ralph: {task.id} passed in an earlier run and waits to be merged")
+            run.screen.say_unless_quiet(f"ralph: {task.id} passed in an earlier run and waits to be merged")
             self.queue.add(attempt)
         else:
             self._executor.begin(attempt, self._jobs.make_job(attempt))
-            run.screen.remark(f"ralph: {task.id} begins: {task.text}")
+            run.screen.say_unless_quiet(f"ralph: {task.id} begins: {task.text}")
             self.running.append(attempt)
         if not run.latest.number and len(self._running_or_queued) == 1:
             notices.notify_started(run)
@@ -259,7 +259,7 @@ class ParallelController(Controller):
         if not result.passed:
             return self._fail_task(iteration)
         if not result.commit:
-            return self._finish_task(iteration, Commits())
+            return self._tick_merged_task(iteration, Commits())
         if not iteration.is_merge:
             queue.add(attempt)
         if not self._merge_obstacle and queue.entry_ready_to_merge() is attempt:
@@ -291,12 +291,12 @@ class ParallelController(Controller):
                 self._merge_obstacle = failed
                 self._run.console.complain(f"{attempt.task.id} is finished and waits to be merged: {failed} in the way")
             return replace(iteration, moved=True, is_queued=True)
-        return self._finish_task(iteration, queue.repository.changes_in_commit(attempt.commit)[0])
+        return self._tick_merged_task(iteration, queue.repository.changes_in_commit(attempt.commit)[0])
 
-    def _finish_task(self, iteration: Iteration, commits: Commits) -> Iteration:
+    def _tick_merged_task(self, iteration: Iteration, commits: Commits) -> Iteration:
         """Ticks the task; its commit, if there is one, is on the branch by now."""
         run = self._run
-        self._file.edit(edits.with_done_and_unblocked, self.last.task.id)
+        self._file.edit(edits.with_done_and_blocked_reopened, self.last.task.id)
         self.queue.remove_entry(self.last.task)
         self.tidy_task_list()
         wrong = () if run.read_progress().open else tuple(evidence.accept_or_refuse_done(run, is_verified=True))
@@ -310,7 +310,7 @@ class ParallelController(Controller):
         self._file.edit(edits.with_tasks_reopened, broken or {})
         return broken
 
-    def end_all_work(self) -> None:
+    def leave_no_task_in_progress(self) -> None:
         """Ends all work, also after an error, and marks no task as in progress any more."""
         for attempt in self._running_or_queued:
             attempt.is_canceled = True

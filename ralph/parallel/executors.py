@@ -72,7 +72,7 @@ class LocalExecutor:
             for line in complaints.decode(errors="replace").splitlines():
                 if message := line.strip().removeprefix("ralph: "):
                     attempt.doing = message
-                    if run.mode_start.asked.verbose:
+                    if run.prepared_mode.asked.verbose:
                         run.screen.say_for_agent(f"{attempt.task.id}: {message}")
 
         supervisor = self._idle_supervisors.pop()
@@ -106,7 +106,7 @@ class DaskExecutor(LocalExecutor):
             raise RalphError("--executor needs Dask", fix="pip install distributed") from error
         except (OSError, ValueError) as error:
             raise RalphError(f"no cluster answers at {address}: {error}", 1) from error
-        for agent in run.mode_start.agents:
+        for agent in run.prepared_mode.agents:
             for worker, path in self._client.run(shutil.which, agent.command[0]).items():
                 if not path:
                     run.console.complain(f"the worker {worker} has no {agent.command[0]} on its PATH")

@@ -51,7 +51,7 @@ class JobMaker:
 
     def check_clones_can_work(self) -> None:
         """Raises RalphError if work in clones is not possible; warns about what the clones would lack."""
-        start, settings, repository = self._run.mode_start, self._run.settings, self._repository
+        start, settings, repository = self._run.prepared_mode, self._run.settings, self._repository
         tree, complain = repository.root, self._run.console.complain
         if settings.jobs > _MOST and not self._is_elsewhere:
             raise RalphError(f"{settings.given['jobs'].where}: at most {_MOST} on one machine", fix="see --executor")
@@ -118,7 +118,7 @@ class JobMaker:
         places |= {
             f"{self._hooks_place}/{path.relative_to(repository.hooks)}": path for path in repository.hooks.rglob("*")
         }
-        own = (run.mode_start.plan, run.top / ".ralph.env")
+        own = (run.prepared_mode.plan, run.top / ".ralph.env")
         places |= {os.path.relpath(path, tree): path for path in own if path.is_relative_to(tree)}
         places = {name: path for name, path in places.items() if path.is_file()}
         places |= {name: tree / name for name in run.settings.setup_copy}
@@ -143,7 +143,7 @@ class JobMaker:
         """The settings given here, as an attempt's environment; its plan, `.ralph.env` and templates hold the rest."""
         run = self._run
         env = {HANDOVER: handover_if_cut(run.state, task.id), "RALPH_ATTEMPT": task.id}  # which sends no notices
-        for one in run.mode_start.given:  # the strongest first
+        for one in run.prepared_mode.given:  # the strongest first
             name, text = one.variable, one.text.strip()
             is_passed_on = name in _PASSED_ON or name.startswith(AGENT_OF)
             if text and is_passed_on and one.source not in (Source.PLAN, Source.PROJECT_FILE, Source.TEMPLATE):
@@ -157,7 +157,7 @@ class JobMaker:
     def _arguments(self, attempt: TaskAttempt) -> list[str]:
         """The arguments for the ralph of an attempt: one attempt at this task, within what is left of the limits."""
         run, task = self._run, attempt.task
-        plan, most_s = run.mode_start.plan, run.settings.max_time
+        plan, most_s = run.prepared_mode.plan, run.settings.max_time
         is_here = plan.is_relative_to(self._repository.root)
         one_try = (
             f"build --strict --jobs 1 --task {task.id} --max-tries {task.failed_tries + 1} --max-failures 1 --delay 0"
@@ -168,4 +168,4 @@ class JobMaker:
             words += ["--max-cost", f"{attempt.share_usd:.4f}"]
         if most_s is not None:
             words += ["--max-time", f"{max(1.0, most_s - run.elapsed_s()):.3f}s"]
-        return [*words, "--", *run.mode_start.asked.agent_arguments]
+        return [*words, "--", *run.prepared_mode.asked.agent_arguments]

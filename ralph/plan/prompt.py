@@ -66,7 +66,7 @@ def find_template(mode: str, extra_prompts: Path | None) -> tuple[Path, str]:
     raise RalphError(f'"{mode}" is not a mode', fix=there)
 
 
-class Prompt:
+class PromptTemplate:
     """A template that can be rendered. Its constructor raises RalphError for anything that is wrong with it.
 
     `values` are the variables that stay the same.

@@ -16,7 +16,7 @@ class Pace:
     """Seconds that the agent has to exit by itself after its `result` event."""
     notices_wait_s: float = 10.0
     """Seconds that a run waits at its end for notices still being sent."""
-    transcript_bytes: int = 2_000_000_000
+    max_printed_bytes: int = 2_000_000_000
     """The most bytes that one iteration may print; disks are finite."""
 
     def unix_time_s(self) -> float:

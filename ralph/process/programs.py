@@ -104,7 +104,7 @@ def _unnamed_file() -> IO[bytes]:
     return tempfile.TemporaryFile(buffering=0)
 
 
-def kill_own_programs() -> None:
+def kill_called_programs() -> None:
     """Kills what `call_program` runs: a hung notify script must not outlive ralph."""
     for pid in tuple(_running):
         signals.send_signal(-pid, signal.SIGKILL)
@@ -117,7 +117,7 @@ def run_in_front(argv: Sequence[str], env: Mapping[str, str] = os.environ) -> in
     one request. Raises KeyboardInterrupt afterwards if ralph was asked to stop.
     """
     sys.stdout.flush()
-    return wait_in_front(spawn(argv, env))
+    return wait_or_end_in_front(spawn(argv, env))
 
 
 def start_in_fork(work: Callable[[], object]) -> int:
@@ -167,7 +167,7 @@ def fork_module(argv: Sequence[str], env: Mapping[str, str], stdio: Sequence[int
     return start_in_fork(run_module)
 
 
-def wait_in_front(pid: int, should_end: Callable[[], bool] = lambda: False) -> int:
+def wait_or_end_in_front(pid: int, should_end: Callable[[], bool] = lambda: False) -> int:
     """Waits for what runs in this terminal, as `run_in_front` does, and ends it if it `should_end`."""
     ended, passed = 0, None
     while not ended:

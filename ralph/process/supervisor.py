@@ -143,7 +143,7 @@ class Supervisor:
                 raise RalphError(what, 1, fix="start ralph again") from None
         return ended
 
-    def dismiss(self) -> None:
+    def end_and_wait(self) -> None:
         """Closes the link and waits until the supervisor has exited."""
         os.close(self._writes)
         os.waitpid(self._pid, 0)

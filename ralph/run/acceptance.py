@@ -60,7 +60,7 @@ class CheckResult(NamedTuple):
     """It says nothing about the task: the program does not exist, or no server answers."""
 
     @property
-    def failed(self) -> str:
+    def why_failed(self) -> str:
         """Why it did not pass; empty if it did."""
         return "" if self.code == 0 else self.what
 
@@ -68,7 +68,7 @@ class CheckResult(NamedTuple):
     def failure_with_output(self) -> str:
         """Why it did not pass, and the last lines of its output."""
         lines = [line for line in shorten_output(self.output).split("\n") if line.strip()]
-        return "\n".join([self.failed, *lines[-_LINES:]]) if self.failed else ""
+        return "\n".join([self.why_failed, *lines[-_LINES:]]) if self.why_failed else ""
 
 
 class Check(NamedTuple):
@@ -206,7 +206,7 @@ def nothing_to_begin(listed: Sequence[Task], alone: str | None = None) -> Stop:
     return Stop(Reason.STUCK, tasks.why_stuck(listed, alone) or all_ticked)
 
 
-def prompt_values(task: Task, run_token: str, state: State) -> dict[str, Value]:
+def task_prompt_values(task: Task, run_token: str, state: State) -> dict[str, Value]:
     """Returns the variables with which a prompt describes this task."""
     asked = checks_of_tasks(task.self_and_completed_parents)
     own = [message.partition(": ")[2] for message in task.note_values("role") if ": " in message]

@@ -33,7 +33,7 @@ class CommandRunner(NamedTuple):
 
     def run_shell(self, doing: str, what: str, command: str) -> CheckResult | None:
         """Runs a shell command that says whether something is done; returns what `run_program` does."""
-        self.console.screen.remark(f"ralph: {doing}: {command}")
+        self.console.screen.say_unless_quiet(f"ralph: {doing}: {command}")
         self.console.set_activity(f"{doing}: {command}")
         job = Command(["sh", "-c", f"exec 2>&1\n{command}"], self.env, self.new_record())
         return self.run_program(what, job, self.settings.verify_timeout)

@@ -24,7 +24,7 @@ from ralph.run.judge import Controller
 from ralph.run.prepared import PreparedStart
 from ralph.run.stop_rules import Reason, Stop, Tally, stop_reason
 from ralph.screen.screen import Screen
-from ralph.screen.view import View
+from ralph.screen.view import AgentView
 from ralph.settings.table import Settings
 from ralph.store import journal
 from ralph.store.state import State
@@ -54,7 +54,7 @@ class CurrentIteration(NamedTuple):
 class LiveState:
     """What changes during a run."""
 
-    mode_start: PreparedStart
+    prepared_mode: PreparedStart
     """The mode in force, with its settings and prompt; replaced as a whole."""
     controller: Controller = field(default_factory=Controller)
     """What picks, checks, ticks and commits tasks in that mode."""
@@ -88,7 +88,7 @@ class Run:
     top: Path
     """The working directory."""
     console: Console
-    view: View
+    view: AgentView
     """Shows the user what the agent prints."""
     outbox: Outbox
     limited_until: dict[str, float] = field(default_factory=dict)
@@ -108,19 +108,19 @@ class Run:
     """Under `--jobs`, one for each attempt or check that may run at the same time."""
 
     @property
-    def mode_start(self) -> PreparedStart:
+    def prepared_mode(self) -> PreparedStart:
         """The mode in force, with what the user asked for."""
-        return self.live.mode_start
+        return self.live.prepared_mode
 
     @property
     def mode(self) -> str:
         """The name of the mode, or of the role, that is in force."""
-        return self.mode_start.mode
+        return self.prepared_mode.mode
 
     @property
     def settings(self) -> Settings:
         """The settings of that mode."""
-        return self.mode_start.settings
+        return self.prepared_mode.settings
 
     @property
     def controller(self) -> Controller:
@@ -151,9 +151,9 @@ class Run:
 
     def use_mode(self, mode: str, *, as_role: bool = False) -> None:
         """Switches to that mode's settings and template. Raises RalphError if they are missing or wrong."""
-        start = self.modes.get((mode, as_role)) or self.mode_start.in_mode(mode, as_role=as_role)
+        start = self.modes.get((mode, as_role)) or self.prepared_mode.in_mode(mode, as_role=as_role)
         start.load_mode_prompt()
-        self.live.mode_start = self.modes[mode, as_role] = start
+        self.live.prepared_mode = self.modes[mode, as_role] = start
         self.print_setting_remarks(start.settings)
 
     def print_setting_remarks(self, settings: Settings) -> None:
@@ -164,7 +164,7 @@ class Run:
     def free_agents(self) -> list[Agent]:
         """Returns the agents of the mode that are not at their usage limit; the first of them works next."""
         return [
-            one for one in self.mode_start.agents if self.limited_until.get(one.name, 0.0) <= self.pace.unix_time_s()
+            one for one in self.prepared_mode.agents if self.limited_until.get(one.name, 0.0) <= self.pace.unix_time_s()
         ]
 
     def update_iteration(self, **values: Any) -> None:
@@ -218,11 +218,11 @@ class Run:
 
     def write_statuses_to_plan(self) -> None:
         """Updates the statuses in a list of requirements, if the user asked for that."""
-        if self.mode_start.asked.in_place:
+        if self.prepared_mode.asked.in_place:
             from ralph.plan import taskjson  # noqa: PLC0415 - 10 ms that only plans in JSON pay
 
             try:
-                taskjson.update_statuses(self.mode_start.plan, self.file.text)
+                taskjson.update_statuses(self.prepared_mode.plan, self.file.text)
             except (RalphError, OSError) as error:  # someone is editing it; the next iteration's end is soon enough
                 self.console.complain(str(error))
 
@@ -243,7 +243,7 @@ class Run:
             self.console.complain(f"{self.state.journal}: cannot be written: {error.strerror}", once="journal")
         return line
 
-    def journal_put_back(self, iteration: int) -> None:
+    def journal_tampering(self, iteration: int) -> None:
         """Writes one journal line with all that was put back in that iteration."""
         if self.put_back:
             message = ", ".join(plural(count, what) if count else what for what, count in self.put_back.items())
@@ -252,6 +252,6 @@ class Run:
             self.put_back.clear()
 
 
-def checks_at_once(settings: Settings) -> int:
+def merge_checks_at_once(settings: Settings) -> int:
     """How many finished tasks are checked at the same time; on one machine checks compete with agents for its cores."""
     return settings.landing_window or (4 if settings.runner or settings.executor else 1)

@@ -44,7 +44,7 @@ def run_repeatable_checks(
         ended: CheckResult | None = CheckResult(1, "not run beforehand", cannot_run=True)
         for _ in range((1 + retry_red) * check.is_safe_to_repeat):
             ended = None if retry_red and run.remaining_s() <= 0 else run_check(run, check, doing)
-            if not ended or not ended.failed or ended.cannot_run:
+            if not ended or not ended.why_failed or ended.cannot_run:
                 break
         if not ended:
             return None
@@ -110,8 +110,8 @@ def accept_or_refuse_done(run: Run, *, is_verified: bool = False) -> Sequence[st
     if run.settings.verify and not (reasons or is_verified):
         if (verified := verify_unless_interrupted(run)) is None:
             return ()
-        if verified.failed:
-            refuse_done(run, [verified.failed], output=verified.output)
+        if verified.why_failed:
+            refuse_done(run, [verified.why_failed], output=verified.output)
             return [verified.failure_with_output]
     if reasons:
         refuse_done(run, reasons)
@@ -155,12 +155,12 @@ def refuse_done(run: Run, reasons: Sequence[str], missing: Sequence[Task] = (), 
 def run_first_verify_if_due(run: Run) -> bool:
     """Runs the verify command once before the first agent, which is not to blame for a red one; True if it ran now."""
     settings, now, tally = run.settings, run.file.last, run.tally
-    if tally.red_start is not None or settings.once or run.mode_start.rehearsal or run.is_attempt:
+    if tally.red_start is not None or settings.once or run.prepared_mode.rehearsal or run.is_attempt:
         return False
-    if now.verified and now.verified_tree == run.changes.identify_tree():
+    if now.verified and now.verified_tree_id == run.changes.identify_tree():
         tally.red_start = ""
-    elif (ended := verify_unless_interrupted(run)) and ended.failed:
-        run.console.complain(f"before the first task, {ended.failed}")
+    elif (ended := verify_unless_interrupted(run)) and ended.why_failed:
+        run.console.complain(f"before the first task, {ended.why_failed}")
     return True
 
 
@@ -170,20 +170,20 @@ def verify_unless_interrupted(run: Run) -> CheckResult | None:
     ended = run.command_runner.run_shell("verifying", "the verify command", command)
     if ended is None:
         return None
-    tally.red_failures = tally.red_failures + 1 if ended.failed and tally.red_start else 0
-    if tally.red_start is None or not ended.failed:
+    tally.red_failures = tally.red_failures + 1 if ended.why_failed and tally.red_start else 0
+    if tally.red_start is None or not ended.why_failed:
         tally.red_start = ended.failure_with_output
         run.state.save_note(FirstVerifyResult(command=command, failure=ended.failure_with_output))
     verified = ended._replace(what=f"the verify command `{' '.join(command.split())}` {ended.what}")
     run.write_journal(
         "verify",
-        success=not verified.failed,
+        success=not verified.why_failed,
         message=verified.failure_with_output,
         command=command,
         duration_s=round(verified.took_s, 3),
     )
     for line in verified.failure_with_output.split("\n")[1:]:
         run.screen.say_for_agent(f"  {line}")
-    if not verified.failed:
-        run.screen.remark(f"ralph: verified in {format_duration(verified.took_s)}")
+    if not verified.why_failed:
+        run.screen.say_unless_quiet(f"ralph: verified in {format_duration(verified.took_s)}")
     return verified

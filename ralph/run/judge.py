@@ -89,7 +89,7 @@ class Controller:
         return False
 
     @property
-    def activity(self) -> Sequence[str]:
+    def parallel_activity(self) -> Sequence[str]:
         """A line for each agent at work besides the one of the iteration."""
         return ()
 
@@ -119,7 +119,7 @@ class Controller:
         """Begins no agent before that moment, in seconds since 1970. Returns whether other work continues."""
         return False
 
-    def end_all_work(self) -> None:
+    def leave_no_task_in_progress(self) -> None:
         """Ends all work, even after an error."""
 
 

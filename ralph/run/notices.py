@@ -56,7 +56,7 @@ def _mode_and_rounds(run: Run) -> str:
 def iteration_heading(run: Run) -> str:
     """The first line of an iteration."""
     current, most = run.latest, run.settings.max_iterations
-    heading = f"{_mode_and_rounds(run)} {run.mode_start.name}"
+    heading = f"{_mode_and_rounds(run)} {run.prepared_mode.name}"
     if run.settings.once:
         return heading
     at_most = f" of {most}" if most else ""
@@ -90,8 +90,8 @@ def iteration_summary(run: Run, iteration: Iteration) -> str:
 def send_notice(run: Run, event: str, what: str, *lines: str | None) -> None:
     """Sends a notice of that event, with these lines of its own, as far as they say something."""
     # so that nobody takes a rehearsal for real
-    title = f"Rehearsal: Ralph {what}" if run.mode_start.rehearsal else f"Ralph {what}"
-    parts = [f"Plan: {run.mode_start.name}", f"Mode: {_mode_and_rounds(run)}", *lines, f"Repo: {run.top.name}"]
+    title = f"Rehearsal: Ralph {what}" if run.prepared_mode.rehearsal else f"Ralph {what}"
+    parts = [f"Plan: {run.prepared_mode.name}", f"Mode: {_mode_and_rounds(run)}", *lines, f"Repo: {run.top.name}"]
     run.outbox.send(Notice(event, title, "\n".join(filter(None, parts))))
 
 
@@ -120,7 +120,7 @@ def run_closing_line(run: Run, stop: Stop) -> str:
     """The last line of a run."""
     reason, move, settings = stop.reason, stop.next_step_hint(run.file.path.name), run.settings
     if reason is Reason.ONCE and settings.once and settings.next_mode:
-        next_step = f"next: ralph {shlex.quote(run.mode_start.asked.plan)} {settings.next_mode}"
+        next_step = f"next: ralph {shlex.quote(run.prepared_mode.asked.plan)} {settings.next_mode}"
         return f"{run.mode} ready in {run.file.path} · {run_figures(run)} · {next_step}"
     why = f": {stop.why}" if stop.why and reason.code != 1 else ""  # an error is on stderr
     return f"{reason.label}{why} · {run_figures(run)}{move and f' · to continue, {move}'}"
@@ -162,24 +162,24 @@ def status_lines(run: Run, width: int) -> str:
         doing,
     ]
     line = clip(" · ".join(filter(None, figures)), width - display_width(clock)) + clock
-    return "\n".join([*run.controller.activity, line])
+    return "\n".join([*run.controller.parallel_activity, line])
 
 
-def describe_last_iterations(state: State, *, next_task: str = "", so_far: str = "") -> str:
+def describe_last_iterations(state: State, *, for_task: str = "", so_far: str = "") -> str:
     """Returns the last iterations, the handover of one cut short, the last change of mode, and sums; empty at first.
 
-    `so_far` are the figures of this run; failures of `next_task` are left out, since the prompt has them elsewhere.
+    `so_far` are the figures of this run; failures of `for_task` are left out, since the prompt has them elsewhere.
     """
     newest = journal.newest_iterations(state.journal, _TAIL_BYTES)
     rows = [*islice(newest, _ITERATIONS)][::-1]
-    cut, left = handover_if_cut(state, next_task), state.load_note(PreviousModeResults)
+    cut, left = handover_if_cut(state, for_task), state.load_note(PreviousModeResults)
     if not (rows or cut):
         return ""
     lines = ["The last iterations, the newest last:"]
     for row in rows:
         begins = row.summary.removesuffix(one_line(row.message, REASON_LENGTH)).rstrip(" :·")
         lines.append(f"- {row.mode_and_round} · {row.summary if row.success else f'{begins} · it did not succeed'}")
-        is_told = bool(next_task) and row.message.startswith(f"{next_task}, ")
+        is_told = bool(for_task) and row.message.startswith(f"{for_task}, ")
         words = dict.fromkeys(filter(None, ("" if is_told else row.message, row.said)))
         lines += [f"  {one_line(message, _WORDS)}" for message in words]
     kept = left.lines if left else ()

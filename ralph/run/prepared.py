@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ralph.errors import RalphError
 from ralph.plan import progress
 from ralph.plan.progress import Progress, Task
-from ralph.plan.prompt import Prompt, Value, available_modes
+from ralph.plan.prompt import PromptTemplate, Value, available_modes
 from ralph.settings import sources
 from ralph.settings.options import Invocation
 from ralph.settings.table import DENY_LISTS, GivenSetting, Settings, agent_variable_name
@@ -114,10 +114,10 @@ class PreparedStart:
 
         changes = ChangeFinder(Path.cwd(), self.files_ralph_writes)
         changes.begin()
-        return self.settings.evidence and now.verified_tree != changes.identify_tree()
+        return self.settings.evidence and now.verified_tree_id != changes.identify_tree()
 
     @cache  # noqa: B019 - a run has one for each of its modes
-    def load_mode_prompt(self) -> Prompt:
+    def load_mode_prompt(self) -> PromptTemplate:
         """Returns the prompt template of this mode, with the variables that are the same in every iteration.
 
         Raises RalphError with all that is wrong with it.
@@ -139,4 +139,4 @@ class PreparedStart:
             "BROWSER": bool(settings.wrap or shutil.which("agent-browser")),
             "HISTORY_FILE": str(settings.history.absolute()) if settings.history else "",
         }
-        return Prompt(settings.template, settings.template_text, settings.prompts, values)
+        return PromptTemplate(settings.template, settings.template_text, settings.prompts, values)

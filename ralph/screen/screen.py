@@ -56,7 +56,7 @@ class Screen:
         """Prints a line of ralph's own."""
         self._queue_line(1, f"{self._bold}{self._wrap_for_terminal(line, 1)}{self._off}")
 
-    def remark(self, line: str) -> None:
+    def say_unless_quiet(self, line: str) -> None:
         """Prints a line of ralph's own, unless `quiet`."""
         if not self.quiet:
             self.say(line)

@@ -23,7 +23,7 @@ _SIGNS = {"prompt": "»", "thinking": "✻", "tool_use": "▸", "tool_result": "
 _SILENT_TOOLS = ("Read", "Edit", "MultiEdit", "Write", "NotebookEdit", "TodoWrite", "Skill")
 
 
-class View:
+class AgentView:
     """Shows one agent after another; `say` prints a line.
 
     On a terminal, words are wrapped and calls cut to its width; with `whole`, everything is shown in full.

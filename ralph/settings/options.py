@@ -83,8 +83,8 @@ OF_A_RUN = (
 """The parameters of a run: plan, mode and maximum number of iterations, and an option for each setting."""
 
 
-def parse_invocation(chosen: dict[str, Any], rest: Sequence[str], pace: "Pace | None") -> Invocation:
-    """Parses words and options; `rest` is for the agent. Raises RalphError if there are too many words."""
+def parse_invocation(chosen: dict[str, Any], agent_arguments: Sequence[str], pace: "Pace | None") -> Invocation:
+    """Parses words and options; `agent_arguments` are for the agent. Raises RalphError if there are too many words."""
     requirements = chosen.pop("requirements")
     words = [word for word in (requirements, *chosen.pop("words")) if word]
     if words[1:2] and words[1].isdecimal():
@@ -110,7 +110,7 @@ def parse_invocation(chosen: dict[str, Any], rest: Sequence[str], pace: "Pace | 
         if text is not None:
             where = f"--{'no-' * (text is False)}{setting.name}"
             given.append(GivenSetting(setting.variable, str(text), Source.COMMAND_LINE, where))
-    return Invocation(plan, mode, given, rest, pace, bool(requirements), **chosen)
+    return Invocation(plan, mode, given, agent_arguments, pace, bool(requirements), **chosen)
 
 
 def suggest_for_missing_plan(plan: str, mode: str) -> str:

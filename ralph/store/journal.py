@@ -146,10 +146,10 @@ def parse_lines(data: bytes) -> list[Record]:
     for line in data.split(b"\n")[:-1]:
         with suppress(ValueError):
             objects.append(json.loads(line))
-    return parse_records_with_verify(objects)
+    return parse_and_add_verify_results(objects)
 
 
-def parse_records_with_verify(objects: Iterable[Any]) -> list[Record]:
+def parse_and_add_verify_results(objects: Iterable[Any]) -> list[Record]:
     """The records among these objects; each iteration includes the time and result of the verification after it."""
     found = []
     for each in objects:
@@ -194,7 +194,7 @@ def _parse_iterations(data: bytes) -> list[Record]:
     return iterations_in(parse_lines(data))
 
 
-def read_iteration_count(path: Path) -> int:
+def last_counted_iteration(path: Path) -> int:
     """How many iterations of the plan counted, in all its runs, according to the last one in the journal."""
     for last in newest_iterations(path, _TAIL_BYTES):
         return last.iteration - (not last.counted)

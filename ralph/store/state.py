@@ -67,7 +67,7 @@ class UnjudgedIteration(Note):
         return Path(self.record)
 
     @property
-    def vouched_progress_text(self) -> bytes:
+    def last_vouched_text(self) -> bytes:
         """The last text of the progress file that ralph vouches for, as bytes."""
         return os.fsencode(self.text)
 
@@ -237,7 +237,7 @@ class State:
         """An unused path in `kept/`, named after the current time and `name`."""
         return self._unused_path("kept", time.strftime("%Y%m%d-%H%M%S"), f"-{_UNSAFE.sub('_', name)[-100:]}")
 
-    def edit_lock(self) -> Path:
+    def edit_lock_path(self) -> Path:
         """The file to lock before editing the progress file."""
         return self._make_folder("running") / "edit.lock"
 
@@ -264,7 +264,7 @@ class State:
         path = self._make_folder("running") / type(note).__name__
         new = path.with_suffix(".new")
         with suppress(OSError):
-            files.write_own_file(new, json.dumps(vars(note)).encode())
+            files.overwrite_own_file(new, json.dumps(vars(note)).encode())
             new.replace(path)
 
     def remove_note(self, kind: type[Note]) -> None:

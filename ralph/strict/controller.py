@@ -18,7 +18,7 @@ from ralph.run.judge import Iteration
 from ralph.run.stop_rules import Reason, Stop
 from ralph.strict.final_words import AttemptVerdict, commit_message, read_final_words, requested_mode
 from ralph.strict.guard import TreeGuard
-from ralph.strict.roles import diff_from_saved_files, roles_of, save_uncommitted_texts
+from ralph.strict.roles import diff_from_saved_files, roles_of, save_files_for_diff
 from ralph.words import join_names, plural, timestamp
 
 _REJECTIONS = 3
@@ -37,7 +37,7 @@ class StrictController(PlainController):
     def __init__(self, run: Run, guard: TreeGuard):
         super().__init__(run, guard.around_turn)
         self._file, self._guard, self.why_commit_lacks = run.file, guard, guard.why_commit_lacks
-        self._roles = roles_of(run.mode_start)
+        self._roles = roles_of(run.prepared_mode)
         self._token = acceptance.new_run_token()
 
     def tidy_task_list(self) -> None:
@@ -50,7 +50,7 @@ class StrictController(PlainController):
     def begin_next_tasks(self) -> Stop | None:
         """Chooses and marks the next task. Returns a Stop if none can begin."""
         run, alone = self._run, self._run.settings.task
-        listed = run.mode_start.read_valid_tasks(self._file.text)
+        listed = run.prepared_mode.read_valid_tasks(self._file.text)
         if (task := tasks.select_next(listed, alone, run.tally.crashes)) is None:
             return acceptance.nothing_to_begin(listed, alone)
         self._task = task
@@ -60,13 +60,13 @@ class StrictController(PlainController):
         self._role = role
         notes = self._run_checks_before(task) if self._demands_proof and not task.note_values("begun") else []
         self._edit_and_vouch(lambda text: edits.with_new_evidence(edits.with_mark(text, "~", task.id), task.id, notes))
-        values = acceptance.prompt_values(self._task_now, self._token, run.state)
+        values = acceptance.task_prompt_values(self._task_now, self._token, run.state)
         run.update_iteration(values={**values, "TEST_CHANGES": diff_from_saved_files(run, task.id)})
         return None
 
     @property
     def _demands_proof(self) -> bool:
-        return self._run.settings.evidence and not self._run.mode_start.rehearsal  # no fake agent can meet a check
+        return self._run.settings.evidence and not self._run.prepared_mode.rehearsal  # no fake agent can meet a check
 
     @property
     def _task_now(self) -> Task:
@@ -87,7 +87,7 @@ class StrictController(PlainController):
             return []
         notes = [Note("begun", f"{timestamp()} {self._guard.short_head()}".rstrip())]
         for text, ended in found.items():
-            if not ended.failed or ended.cannot_run:
+            if not ended.why_failed or ended.cannot_run:
                 notes.append(Note("cannot run" if ended.cannot_run else "held", text))
         if held_before := [one.value for one in notes if one.name == "held"]:
             count = f"{len(held_before)} of {plural(len(found), 'check')}"
@@ -128,7 +128,7 @@ class StrictController(PlainController):
                 return self._return_task_to_list(replace(iteration, failed=locked))
             if role := self._roles.next_role_or_empty(self._role):
                 if role == self._roles.last_writer:
-                    save_uncommitted_texts(run, task.id)
+                    save_files_for_diff(run, task.id)
                 self._mark_task(" ", "role", role)
             elif why := self._try_to_tick_and_commit(iteration, found.note):
                 found = AttemptVerdict(why_failed=why, red=True)
@@ -180,14 +180,14 @@ class StrictController(PlainController):
             return claim
         checks = acceptance.checks_of_tasks(task.self_and_completed_parents)
         # no fake agent can meet them
-        asked = [] if run.mode_start.rehearsal else acceptance.join_browser_actions(checks)
+        asked = [] if run.prepared_mode.rehearsal else acceptance.join_browser_actions(checks)
         for check in [*asked, None] if run.settings.verify else asked:
             ended = evidence.run_check(run, check) if check else verify_unless_interrupted(run)
-            if ended and check and (ended.failed or not check.fields):
-                run.screen.remark(f"ralph: {ended.failure_with_output or ended.what}")
+            if ended and check and (ended.why_failed or not check.fields):
+                run.screen.say_unless_quiet(f"ralph: {ended.failure_with_output or ended.what}")
             if ended is None:
                 return AttemptVerdict(why_failed="a signal came while it was checked")
-            if ended.failed:
+            if ended.why_failed:
                 return AttemptVerdict(why_failed=ended.failure_with_output, red=True)
         return self._require_proof(iteration, checks)
 
@@ -221,12 +221,12 @@ class StrictController(PlainController):
         """Ticks the task, then commits it, so that the commit has the tick. Returns why it could not, or nothing."""
         task, before = self._task, self._file.text
         self._edit_and_vouch(
-            edits.with_done_and_unblocked,
+            edits.with_done_and_blocked_reopened,
             *(one.id for one in task.self_and_completed_parents),
             note="note" if note else "",
             why=note,
         )
-        if self._run.mode_start.asked.in_place:
+        if self._run.prepared_mode.asked.in_place:
             self._run.write_statuses_to_plan()
             self._guard.remember_tree()  # with that plan, which is the one to put back from now on
         message = commit_message(task.id, task.text, iteration.turn.final_words, self._role)
@@ -235,10 +235,10 @@ class StrictController(PlainController):
         if failed:
             self._edit_and_vouch(lambda text: edits.restore_own_sections(before, text).text)
         else:
-            save_uncommitted_texts(self._run, task.id)  # forgets them
+            save_files_for_diff(self._run, task.id)  # forgets them
         return failed
 
-    def end_all_work(self) -> None:
+    def leave_no_task_in_progress(self) -> None:
         """Leaves no task in progress."""
         with contextlib.suppress(RalphError):
             self._file.edit(edits.with_tidy_list)

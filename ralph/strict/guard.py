@@ -62,7 +62,7 @@ class TreeGuard:
     """The text of the progress file that ralph vouches for; empty while the task list is not ralph's own."""
 
     def __init__(self, run: Run, before: TreeBefore | None = None):
-        self._run, self._state, self._plan = run, run.state, run.mode_start.plan
+        self._run, self._state, self._plan = run, run.state, run.prepared_mode.plan
         self._complain = run.console.complain
         # The state at the beginning of the running iteration, or of the one in which ralph died.
         self._before = before or TreeBefore()
@@ -78,7 +78,8 @@ class TreeGuard:
         # What decides how ralph works and lies outside the tree, and the user's history: they are only compared.
         self._outside = [*(places - protected), *filter(None, [run.history])]
         own = [
-            os.path.relpath(path.resolve(), root) for path in (*run.mode_start.files_ralph_writes, files.state_home())
+            os.path.relpath(path.resolve(), root)
+            for path in (*run.prepared_mode.files_ralph_writes, files.state_home())
         ]
         self._shadow = Shadow(root, own, sorted(os.path.relpath(place, root) for place in protected))
 
@@ -120,7 +121,7 @@ class TreeGuard:
         if not self.why_no_git_may_run():
             self._put_head_and_index_back()
             if self._before.only or self._shadow.is_protected_touched():  # a look at all files takes long
-                self._put_back_forbidden()
+                self._leave_or_put_back_forbidden()
 
     @_disk_errors_end_the_run
     def discard_attempt(self) -> None:
@@ -154,7 +155,7 @@ class TreeGuard:
         """
         # another plan's progress file belongs to no task
         changed = {name for name in self._state.uncommitted_files(task) if not name.endswith("_PROGRESS.md")}
-        in_place, failed = self._run.mode_start.asked.in_place, ""
+        in_place, failed = self._run.prepared_mode.asked.in_place, ""
         own = {*self._shadow.own, os.path.relpath(self._plan, self._root) * in_place}
         if self._run.settings.auto_commit:
             if self._has_jj and changed:
@@ -237,7 +238,7 @@ class TreeGuard:
         self._before = TreeBefore(
             record=run.latest.transcript.name,
             task=run.latest.task,
-            is_strict=run.mode_start.is_strict_build,
+            is_strict=run.prepared_mode.is_strict_build,
             only=run.settings.only,
             repository_paths=repository.paths if repository else (),
             head=repository.save_head_and_index() if repository else None,
@@ -259,7 +260,7 @@ class TreeGuard:
         return found
 
     @_disk_errors_end_the_run
-    def _settle_turn(self, findings: TurnFindings, end: TreeAfterDeath | None = None) -> None:
+    def _settle_turn(self, findings_to_fill: TurnFindings, end: TreeAfterDeath | None = None) -> None:
         """Puts back what the agent may not change, HEAD first; assigns its other changes to its task.
 
         Without --strict the agent may commit, and HEAD is put back only if a commit has a forbidden file: the allowed
@@ -268,19 +269,19 @@ class TreeGuard:
         repository, before = self._repository, self._before
         if before.is_strict:
             self._put_head_and_index_back(end)
-        changed, undone = self._put_back_forbidden()
+        changed, undone = self._leave_or_put_back_forbidden()
         both = {name for name in end.changes if os.path.lexists(self._root / name)} if end else set()
         changed -= {*self._changed_by_user} - both
         if repository and not self.blocked:
             changed |= repository.moved_submodules().symmetric_difference(self._moved_before)
-        findings.tampered += tuple(f"{name} was changed" for name in undone[_GOVERNS])
-        findings.outside = tuple(undone[_NOT_ALLOWED])
+        findings_to_fill.tampered += tuple(f"{name} was changed" for name in undone[_GOVERNS])
+        findings_to_fill.outside = tuple(undone[_NOT_ALLOWED])
         if before.is_strict:
-            findings.changed = tuple(sorted(changed))
+            findings_to_fill.changed = tuple(sorted(changed))
             self._changed_earlier = self._state.uncommitted_files(before.task)
             self._note_uncommitted(before.task, changed.union(self._changed_earlier))
         else:
-            self._recommit_allowed_rest(changed, end, has_forbidden=bool(findings.outside))
+            self._recommit_allowed_rest(changed, end, has_forbidden=bool(findings_to_fill.outside))
         before.is_settled = True
         self._state.save_note(before)
 
@@ -317,7 +318,7 @@ class TreeGuard:
         elif begun or now != (branch, commit):
             if not any(now):  # HEAD has nonsense in it, so that git sees no repository
                 head_file = repository.git_dir / "HEAD"
-                files.write_own_file(head_file, os.fsencode(f"ref: {branch}\n" if branch else f"{commit}\n"))
+                files.overwrite_own_file(head_file, os.fsencode(f"ref: {branch}\n" if branch else f"{commit}\n"))
             if commit and not repository.output_or_empty("cat-file", "-t", commit):
                 what = f"{repository.git_dir} lacks the commit {commit[:10]}, at which HEAD was: somebody made it again"
                 self.blocked = f"{what}; bring the old one back, or keep this one"
@@ -331,7 +332,7 @@ class TreeGuard:
             repository.put_index_back()
         return kept
 
-    def _put_back_forbidden(self) -> tuple[set[str], dict[str, list[str]]]:
+    def _leave_or_put_back_forbidden(self) -> tuple[set[str], dict[str, list[str]]]:
         """Puts back what may not change. Returns the files that remain changed, and by reason what was put back."""
         left, undone = self._leave_or_undo(self._why_forbidden)
         for why, names in undone.items():

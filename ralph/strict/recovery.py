@@ -14,7 +14,7 @@ from ralph.process.programs import end_marked_processes
 from ralph.run.context import Run
 from ralph.run.evidence import refuse_done
 from ralph.run.judge import describe_open_tasks
-from ralph.screen.view import View
+from ralph.screen.view import AgentView
 from ralph.store import journal
 from ralph.store.state import TreeAfterDeath, TreeBefore, UnjudgedIteration
 from ralph.strict.guard import TreeGuard, undo_section_changes
@@ -30,7 +30,7 @@ def recover_from_death(run: Run, held_lock: Lock) -> None:
     """
     end_leftovers(run, held_lock)  # so that nothing changes files any more
     # this run may be killed, too
-    held_lock.write_holder(run.id, run.mode_start.plan.name, run.mode_start.progress_path)
+    held_lock.write_holder(run.id, run.prepared_mode.plan.name, run.prepared_mode.progress_path)
     files.remove_leftovers(run.file.path)  # of interrupted edits
     death = run.state.unjudged_iteration()
     if not death:
@@ -48,13 +48,13 @@ def recover_from_death(run: Run, held_lock: Lock) -> None:
             undo_forbidden_changes(run, death, before, end)  # what may not change; the rest is its task's
         put_list_back(run, death, end)  # ticks that ralph did not make
         commit_ticked_tasks(run)  # or the tick is taken back
-        unverify_or_refuse_done(run)  # which was never checked
+        reverify_or_refuse_plan_done(run)  # which was never checked
     except RalphError as error:
         if error.exit_code == 4:
             run.file.edit(progress.with_run_blocked, error.message)
         raise
     finally:
-        run.journal_put_back(death.iteration)
+        run.journal_tampering(death.iteration)
 
 
 def end_leftovers(run: Run, held_lock: Lock) -> None:
@@ -75,7 +75,7 @@ def report_and_record_death(run: Run, death: UnjudgedIteration) -> None:
     how = f"{'ended' if end else 'was killed'} in iteration {death.iteration}" + (f" ({end.message})" if end else "")
     run.console.complain(f"the run before {how}; its record is {death.transcript}")
     message = end.message if end else "ralph was killed"
-    view = View(lambda _line: None)
+    view = AgentView(lambda _line: None)
     view.begin().read_output(files.read_or_empty(death.transcript, 1_000_000))
     with contextlib.suppress(OSError):  # a full disk is reported where it matters
         line = journal.unfinished_line(death, message, view.summarize_cut_iteration(message))
@@ -84,7 +84,7 @@ def report_and_record_death(run: Run, death: UnjudgedIteration) -> None:
 
 def put_list_back(run: Run, death: UnjudgedIteration, end: TreeAfterDeath | None) -> None:
     """Under --strict puts the task list back; what the user changed after the supervisor's note stays."""
-    own = death.vouched_progress_text if run.mode_start.is_strict_build else b""
+    own = death.last_vouched_text if run.prepared_mode.is_strict_build else b""
     if any(task.mark == "~" for task in tasks.read_tasks(own)):
         left = os.fsencode(end.progress) if end else run.file.text
         if edits.restore_own_sections(own, left).text != left:  # else its content is the user's
@@ -93,7 +93,7 @@ def put_list_back(run: Run, death: UnjudgedIteration, end: TreeAfterDeath | None
         undo_ticks(run, death.mode, own)
 
 
-def unverify_or_refuse_done(run: Run) -> None:
+def reverify_or_refuse_plan_done(run: Run) -> None:
     """Has an unchecked RALPH_DONE verified, or refuses it if nothing can verify it."""
     if run.read_progress().done:
         open_ones = describe_open_tasks(run.file.last)
@@ -109,7 +109,7 @@ def undo_forbidden_changes(run: Run, death: UnjudgedIteration, before: TreeBefor
     if why := guard.why_no_git_may_run():
         run.state.remove_note(TreeBefore)
         raise RalphError(why, 4)
-    task = tasks.find_task(tasks.read_tasks(death.vouched_progress_text), before.task or None)
+    task = tasks.find_task(tasks.read_tasks(death.last_vouched_text), before.task or None)
     if task and task.done:  # as ralph vouches: it had passed, and ralph died during the commit
         return
     if put_back := guard.undo_forbidden_after_death(end):

@@ -37,10 +37,10 @@ class ProgressFile:
         """What `read` saw last, parsed."""
         return parse(self.text)
 
-    def recall_text_before_death(self) -> None:
+    def recall_vouched_text(self) -> None:
         """After a death, takes over the last text that ralph vouched for, so that `read` can restore a lost file."""
         if death := self._state.unjudged_iteration():
-            self.text, self._home = death.vouched_progress_text, death.progress_path
+            self.text, self._home = death.last_vouched_text, death.progress_path
 
     def exists(self) -> bool:
         """Whether the file exists, even if empty. Raises RalphError if something else is there."""
@@ -51,7 +51,7 @@ class ProgressFile:
     def read(self) -> Progress:
         """Reads and parses the file; restores it first if it stays empty or missing, or is no longer a file."""
         deadline = time.monotonic() + _SETTLE_S
-        while _is_blank(text := self._read_unless_gone()) and not _is_blank(self.text):
+        while _is_blank(text := self._read_or_empty_if_gone()) and not _is_blank(self.text):
             if time.monotonic() > deadline:
                 self._restore_last_read()
                 return self.last
@@ -59,7 +59,7 @@ class ProgressFile:
         self.text = text
         return self.last
 
-    def _read_unless_gone(self) -> bytes:
+    def _read_or_empty_if_gone(self) -> bytes:
         """The bytes of the file; empty if it is missing, or something else has taken its place."""
         if _is_blank(self.text):
             self.exists()  # raises if something else is there
@@ -92,7 +92,7 @@ class ProgressFile:
         Makes the file if it is missing. What others write meanwhile is never lost. Raises RalphError if they keep
         writing.
         """
-        with files.os_errors_as_ralph_errors(self.path, "written"), wait_for_turn(self._state.edit_lock()):
+        with files.os_errors_as_ralph_errors(self.path, "written"), wait_for_turn(self._state.edit_lock_path()):
             for _ in range(_EDIT_TRIES):
                 self.read()
                 new = change(self.text, *more, **named)
@@ -110,7 +110,7 @@ class ProgressFile:
         files.check_room(self.path.resolve().parent)
 
 
-class MessageWatch:
+class LostMessageWatch:
     """Tracks what the user adds under Messages while an agent works, which may overwrite it with an older copy.
 
     `before` is the text of the file when the agent began.
@@ -120,7 +120,7 @@ class MessageWatch:
         self._path, self._known = path, section_lines(before, "Messages")
         self._new = self._gone = list[bytes]()
 
-    def note_overwritten(self) -> None:
+    def compare_messages(self) -> None:
         """Notes new messages: if none are left, they were overwritten; if others are there, the user changed them."""
         lines = section_lines(files.read_or_empty(self._path), "Messages")
         new = [line for line in lines if line not in self._known]
@@ -130,7 +130,7 @@ class MessageWatch:
 
     def find_lost(self, text: bytes) -> list[bytes]:
         """The new messages that were overwritten, and are nowhere in the text now."""
-        self.note_overwritten()
+        self.compare_messages()
         return [line for line in dict.fromkeys(self._gone) if line not in text]
 
 

@@ -99,7 +99,7 @@ def with_tasks_reopened(text: bytes, broken: Mapping[str, str]) -> bytes:
     return text
 
 
-def with_done_and_unblocked(text: bytes, *done_ids: str, note: str = "", why: str = "") -> bytes:
+def with_done_and_blocked_reopened(text: bytes, *done_ids: str, note: str = "", why: str = "") -> bytes:
     """The text with these tasks ticked; reopens, twice at most, what agents blocked, since it may depend on these."""
     text = with_mark(text, "x", *done_ids, note=note, why=why)
     for task in read_tasks(text):
@@ -155,14 +155,14 @@ def restore_own_sections(before: bytes, after: bytes) -> RestoredList:
 
     If that is impossible, the text is `before`, with only those words added.
     """
-    wanted = _parsed_tasks_and_status(before)
-    left = _parsed_tasks_and_status(after)
+    wanted = _own_lines(before)
+    left = _own_lines(after)
     if left == wanted:
         return RestoredList(after)
     known = {name for task in read_tasks(before) for name in (task.id, task.text) if name}
     new = [task for task in read_tasks(after) if known.isdisjoint((task.id, task.text))]
     merged = _restore_our_sections(before, after, new)
-    text = merged if _parsed_tasks_and_status(merged) == wanted else before
+    text = merged if _own_lines(merged) == wanted else before
     stops = progress.parse(after).words
     for word in _STOPS:  # into Status, where the user would look for it
         if word in stops and word not in progress.parse(text).words:
@@ -192,7 +192,7 @@ def _quote_line(line: bytes) -> str:
     return f'"{line.decode(errors="replace").strip()}"'
 
 
-def _parsed_tasks_and_status(text: bytes) -> list[bytes]:
+def _own_lines(text: bytes) -> list[bytes]:
     """The lines of the text that mean something to ralph, or that ralph wrote, except those that stop a run."""
     words = progress.parse(text).words
     lines = sorted(words[word][0].body.strip() for word in words if word not in _STOPS)
