@@ -27,7 +27,7 @@ from ralph.process.supervisor import Supervisor
 from ralph.run import notices
 from ralph.run.console import Console
 from ralph.run.context import LiveState, Run, merge_checks_at_once
-from ralph.run.judge import Controller
+from ralph.run.judge import TaskController
 from ralph.run.prepared import PreparedStart
 from ralph.run.stop_rules import Reason, Stop
 from ralph.screen import screen, view
@@ -38,7 +38,7 @@ from ralph.store.state import FirstVerifyResult, PlanBlock
 from ralph.words import plural
 
 
-def make_controller(run: Run) -> Controller:
+def make_controller(run: Run) -> TaskController:
     """Returns the controller for the mode of the run. Raises RalphError if it cannot work here."""
     start, settings = run.prepared_mode, run.settings
     if not (settings.strict or settings.only):
@@ -63,7 +63,7 @@ def run_session(
     start: PreparedStart,
     file: ProgressFile,
     held_lock: Lock,
-    make_controller: Callable[[Run], Controller] = make_controller,
+    make_controller: Callable[[Run], TaskController] = make_controller,
 ) -> int:
     """Runs the loop to its end and returns the exit code, 128 + its number if a signal ended it.
 
@@ -93,7 +93,7 @@ def run_session(
 
 
 def _open_run(
-    start: PreparedStart, file: ProgressFile, held_lock: Lock, make_controller: Callable[[Run], Controller]
+    start: PreparedStart, file: ProgressFile, held_lock: Lock, make_controller: Callable[[Run], TaskController]
 ) -> Run:
     """Starts the supervisors and returns the context of a run."""
     settings, asked, state = start.settings, start.asked, start.state_folder
@@ -191,7 +191,7 @@ def _prepare_session(run: Run, held_lock: Lock) -> None:
 def _close_run(run: Run, stop: Stop) -> None:
     """Prints and records how the run ended, sends the last notice, and stops what still runs for the run."""
     reason, has_begun = stop.reason, run.latest.number > 0
-    modes.stop_controller(run)
+    modes.leave_mode(run)
     run.console.set_activity("sending the last notice")
     run.write_journal(
         "run",

@@ -19,7 +19,7 @@ from ralph.process.supervisor import Command
 from ralph.run import notices
 from ralph.run.context import Run
 from ralph.run.evidence import refuse_done
-from ralph.run.judge import AroundTurn, Controller, Iteration, add_to_tally, pause_after_failure_s, quote_tasks
+from ralph.run.judge import AroundTurn, Iteration, TaskController, add_to_tally, pause_after_failure_s, quote_tasks
 from ralph.run.stop_rules import Reason, Stop, needs_final_check, remaining_usd
 from ralph.store import journal
 from ralph.store.state import UnjudgedIteration
@@ -32,7 +32,7 @@ _BEAT_S = 300.0
 _FILES = 100
 
 
-class PlainController(Controller):
+class PlainController(TaskController):
     """The agent picks, ticks and commits; ralph checks the result."""
 
     def __init__(self, run: Run, around_turn: AroundTurn | None):

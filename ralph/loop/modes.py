@@ -10,7 +10,7 @@ from ralph.plan import progress
 from ralph.plan.tasks import edits
 from ralph.run import acceptance, evidence, notices
 from ralph.run.context import Run
-from ralph.run.judge import Controller, Iteration, describe_open_tasks, quote_tasks
+from ralph.run.judge import Iteration, TaskController, describe_open_tasks, quote_tasks
 from ralph.run.stop_rules import Reason, Stop
 from ralph.words import join_names, plural
 
@@ -31,14 +31,14 @@ def set_up_controller(run: Run) -> None:
     """Sets up a mode: makes the controller that it needs, in place of the one before."""
     if run.prepared_mode.asked.mode == "all":
         run.live.file_mode = run.file.edit(progress.with_mode, run.mode).mode
-    stop_controller(run)
+    leave_mode(run)
     run.live.controller = run.make_controller(run)
 
 
-def stop_controller(run: Run) -> None:
+def leave_mode(run: Run) -> None:
     """Leaves a mode, even after an error: closes its controller and clears the current task."""
-    run.controller.leave_no_task_in_progress()
-    run.live.controller = Controller()
+    run.controller.end_work_and_unmark_tasks()
+    run.live.controller = TaskController()
     run.update_iteration(task="", values={})
 
 

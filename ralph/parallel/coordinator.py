@@ -23,7 +23,7 @@ from ralph.plan import progress, tasks
 from ralph.plan.tasks import Task, edits
 from ralph.run import acceptance, evidence, notices
 from ralph.run.context import CurrentIteration, Run, merge_checks_at_once
-from ralph.run.judge import Controller, Iteration, TurnFindings
+from ralph.run.judge import Iteration, TaskController, TurnFindings
 from ralph.run.stop_rules import Reason, Stop, remaining_usd, stop_reason
 from ralph.words import format_duration, plural
 
@@ -33,7 +33,7 @@ _POLL_S = 0.5
 _RESTARTS = 2
 
 
-class ParallelController(Controller):
+class ParallelController(TaskController):
     """Has several tasks tried at the same time, instead of one after the other."""
 
     picks_tasks = True
@@ -310,7 +310,7 @@ class ParallelController(Controller):
         self._file.edit(edits.with_tasks_reopened, broken or {})
         return broken
 
-    def leave_no_task_in_progress(self) -> None:
+    def end_work_and_unmark_tasks(self) -> None:
         """Ends all work, also after an error, and marks no task as in progress any more."""
         for attempt in self._running_or_queued:
             attempt.is_canceled = True

@@ -75,7 +75,7 @@ AroundTurn = Callable[[], AbstractContextManager[TurnFindings]]
 """Surrounds a turn of the agent, to watch over the working tree; the findings are complete when it is over."""
 
 
-class Controller:
+class TaskController:
     """Picks, checks and ticks tasks around the turns of the agent. This one does nothing, and runs no agent."""
 
     around_turn: AroundTurn = staticmethod(lambda: nullcontext(TurnFindings()))
@@ -119,7 +119,7 @@ class Controller:
         """Begins no agent before that moment, in seconds since 1970. Returns whether other work continues."""
         return False
 
-    def leave_no_task_in_progress(self) -> None:
+    def end_work_and_unmark_tasks(self) -> None:
         """Ends all work, even after an error."""
 
 

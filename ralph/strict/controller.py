@@ -238,7 +238,7 @@ class StrictController(PlainController):
             save_files_for_diff(self._run, task.id)  # forgets them
         return failed
 
-    def leave_no_task_in_progress(self) -> None:
+    def end_work_and_unmark_tasks(self) -> None:
         """Leaves no task in progress."""
         with contextlib.suppress(RalphError):
             self._file.edit(edits.with_tidy_list)

@@ -98,8 +98,8 @@ class TreeGuard:
         if not self.why_no_git_may_run():
             self._run.remove_orphaned_locks("the agent")
         if self.own_progress:
-            findings.tampered = undo_section_changes(self._run, self.own_progress)
-        self._settle_turn(findings)
+            findings.tampered = undo_and_describe_changes(self._run, self.own_progress)
+        self._put_back_after_turn(findings)
         findings.why_run_ends = self.blocked
 
     def why_no_git_may_run(self) -> str:
@@ -117,7 +117,7 @@ class TreeGuard:
     @_disk_errors_end_the_run
     def undo_changes_by_checks(self) -> None:
         """Puts back what checks and hooks changed, since the agent may have written them."""
-        undo_section_changes(self._run, self.own_progress)
+        undo_and_describe_changes(self._run, self.own_progress)
         if not self.why_no_git_may_run():
             self._put_head_and_index_back()
             if self._before.only or self._shadow.is_protected_touched():  # a look at all files takes long
@@ -131,7 +131,7 @@ class TreeGuard:
         changes = self._shadow.changes()
         if self._repository and (names := [name for name in changes if not name.endswith("/")]):
             self._repository.keep_files_under_ref(names)
-        _, undone = self._leave_or_undo(lambda _: "thrown away")
+        _, undone = self._undo_and_list_left(lambda _: "thrown away")
         if count := sum(map(len, undone.values())):
             self._complain(f"restored {plural(count, 'file')}; what went is in {self._state.folder}/kept")
         if not self.blocked:
@@ -220,7 +220,7 @@ class TreeGuard:
                 self._complain(f"so does what is staged: git's index as it is now is kept in {where}")
         elif later := resume_shadow(before, end):
             self._changed_by_user = later.changes().keys()
-        self._settle_turn(findings, end)
+        self._put_back_after_turn(findings, end)
         self._changed_by_user = ()
         return findings.tampered
 
@@ -260,7 +260,7 @@ class TreeGuard:
         return found
 
     @_disk_errors_end_the_run
-    def _settle_turn(self, findings_to_fill: TurnFindings, end: TreeAfterDeath | None = None) -> None:
+    def _put_back_after_turn(self, findings: TurnFindings, end: TreeAfterDeath | None = None) -> None:
         """Puts back what the agent may not change, HEAD first; assigns its other changes to its task.
 
         Without --strict the agent may commit, and HEAD is put back only if a commit has a forbidden file: the allowed
@@ -274,14 +274,14 @@ class TreeGuard:
         changed -= {*self._changed_by_user} - both
         if repository and not self.blocked:
             changed |= repository.moved_submodules().symmetric_difference(self._moved_before)
-        findings_to_fill.tampered += tuple(f"{name} was changed" for name in undone[_GOVERNS])
-        findings_to_fill.outside = tuple(undone[_NOT_ALLOWED])
+        findings.tampered += tuple(f"{name} was changed" for name in undone[_GOVERNS])
+        findings.outside = tuple(undone[_NOT_ALLOWED])
         if before.is_strict:
-            findings_to_fill.changed = tuple(sorted(changed))
+            findings.changed = tuple(sorted(changed))
             self._changed_earlier = self._state.uncommitted_files(before.task)
             self._note_uncommitted(before.task, changed.union(self._changed_earlier))
         else:
-            self._recommit_allowed_rest(changed, end, has_forbidden=bool(findings_to_fill.outside))
+            self._recommit_allowed_rest(changed, end, has_forbidden=bool(findings.outside))
         before.is_settled = True
         self._state.save_note(before)
 
@@ -334,7 +334,7 @@ class TreeGuard:
 
     def _leave_or_put_back_forbidden(self) -> tuple[set[str], dict[str, list[str]]]:
         """Puts back what may not change. Returns the files that remain changed, and by reason what was put back."""
-        left, undone = self._leave_or_undo(self._why_forbidden)
+        left, undone = self._undo_and_list_left(self._why_forbidden)
         for why, names in undone.items():
             where = f"put back; what was there is in {self._state.folder / 'kept'}"
             self._run.put_back.update(dict.fromkeys(names[:10], 0))
@@ -344,7 +344,7 @@ class TreeGuard:
             self._complain(what, once=within[0])
         return left.difference(within), undone
 
-    def _leave_or_undo(self, why_undo: Callable[[str], str]) -> tuple[set[str], dict[str, list[str]]]:
+    def _undo_and_list_left(self, why_undo: Callable[[str], str]) -> tuple[set[str], dict[str, list[str]]]:
         """Undoes each change that has a reason to be, except the user's. Returns the others, and by reason the undone.
 
         Ignore rules are undone first, and alone, since they may hide other changes.
@@ -407,7 +407,7 @@ def _settings_in_plan(plan_text: str, plan: Path) -> str:
     return repr([(one.variable, one.text) for one in sources.read_plan_settings(os.fsencode(plan_text), plan.name)])
 
 
-def undo_section_changes(run: Run, before: bytes) -> tuple[str, ...]:
+def undo_and_describe_changes(run: Run, before: bytes) -> tuple[str, ...]:
     """Puts ralph's own parts of the progress file back to `before`. Returns in words what had been changed."""
     run.read_progress()
     left, name = run.file.text, run.file.path.name

@@ -17,7 +17,7 @@ from ralph.run.judge import describe_open_tasks
 from ralph.screen.view import AgentView
 from ralph.store import journal
 from ralph.store.state import TreeAfterDeath, TreeBefore, UnjudgedIteration
-from ralph.strict.guard import TreeGuard, undo_section_changes
+from ralph.strict.guard import TreeGuard, undo_and_describe_changes
 from ralph.strict.shadow import load_tree_notes
 from ralph.words import timestamp
 
@@ -88,7 +88,7 @@ def put_list_back(run: Run, death: UnjudgedIteration, end: TreeAfterDeath | None
     if any(task.mark == "~" for task in tasks.read_tasks(own)):
         left = os.fsencode(end.progress) if end else run.file.text
         if edits.restore_own_sections(own, left).text != left:  # else its content is the user's
-            undo_section_changes(run, own)
+            undo_and_describe_changes(run, own)
     elif own:  # it worked on no task, or ralph had put it down
         undo_ticks(run, death.mode, own)
 

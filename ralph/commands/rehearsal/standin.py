@@ -104,11 +104,11 @@ def main() -> None:
     print(json.dumps({"type": "result", "result": message, "total_cost_usd": 0.0}))
 
 
-def _add_points_as_tasks(plan: Path, file: Path) -> str:
+def _add_points_as_tasks(plan: Path, progress_file: Path) -> str:
     """Makes a task of every list item of the plan, or one of the whole plan; returns the final words."""
     points = _POINT.findall(plan.read_bytes()) or [f"Build what {plan.name} says".encode(errors="replace")]
     lines = [b"- [ ] " + point for point in points]
-    _print_step_and_write(file, progress.with_tasks_added(file.read_bytes(), lines))
+    _print_step_and_write(progress_file, progress.with_tasks_added(progress_file.read_bytes(), lines))
     return f"{plural(len(lines), 'task')} written, in the order of the plan."
 
 
