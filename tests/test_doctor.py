@@ -58,7 +58,7 @@ def test_what_is_right_and_what_deserves_a_word_is_reported(patient: Project) ->
         "ok agent: claude at /…its own login pays",
         "ok settings: RALPH_DELAY 9s (--delay)",
         "ok plan: …the first run makes it",
-        "ok permissions: no sandbox",
+        "ok sandbox: none",
         "ok repository: …A Tester <tester@example.invalid> ->",
         "warning cron: …except RALPH_DELAY…/.ralph.env…IS_SANDBOX=1 ralph feature.md",
         "warning settings: no limit…--max-iterations",
@@ -72,13 +72,13 @@ def test_what_is_right_and_what_deserves_a_word_is_reported(patient: Project) ->
         "ok settings: RALPH_MAX_TIME 8h (feature.md:2)",
         "ok settings: RALPH_HEARTBEAT_URL *** (",
         "ok plan: …1/1 tasks",
-        "ok permissions: sandbox: env",
+        "ok sandbox: env",
         "ok notices: slack: set up, `ralph notify test` tries it",
         "warning repository: 5 uncommitted files: feature.md, a, b and 2 more…stash",
         "warning cron: …except RALPH_DELAY, RALPH_SLACK_WEBHOOK_URL…/.ralph.env",
     )
     if AS_ROOT:
-        says(look(patient, env={"IS_SANDBOX": "true"}), "bad permissions: …refuses…export IS_SANDBOX=1")
+        says(look(patient, env={"IS_SANDBOX": "true"}), "bad sandbox: …refuses…export IS_SANDBOX=1")
     shutil.rmtree(patient.root / ".git")
     says(look(patient), "ok agent: …: ANTHROPIC_API_KEY pays")
     seen = look(patient, "--agent", "/bin/cat")
@@ -157,7 +157,7 @@ def test_it_says_a_line_for_each_subject_the_worst_last_and_writes_nothing(patie
     run = patient.ralph("doctor", "feature.md", "50")
     assert (run.code, run.stderr) == (0, "")
     *lines, last = run.stdout.splitlines()
-    subjects = ["settings", "plan", "agent", "permissions", "repository", "machine", "notices", "cron"]
+    subjects = ["settings", "plan", "agent", "sandbox", "repository", "machine", "notices", "cron"]
     assert [line[5:16].strip() for line in lines if line.startswith("ok ")] == subjects
     assert lines[0] == "ok   settings    RALPH_MAX_ITERATIONS 50 (--max-iterations)"
     notices = lines.index("ok   notices     no channel is set up: nobody hears how a run ends")

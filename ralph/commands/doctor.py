@@ -42,7 +42,7 @@ class _Check(NamedTuple):
 # The levels from the best to the worst, each with its mark on the screen.
 _MARKS = {"ok": "ok", "warning": "warn", "bad": "BAD"}
 _INDENT = 17
-_SUBJECTS = ("settings", "plan", "agent", "permissions", "repository", "machine", "notices", "cron")
+_SUBJECTS = ("settings", "plan", "agent", "sandbox", "repository", "machine", "notices", "cron")
 Results = Iterator[tuple[str, ...]]
 """The level and what was found, and perhaps what to do about it."""
 
@@ -146,10 +146,9 @@ class _Doctor:
             else:
                 yield "ok", f"{one.name} at {place}: {pays} pays"
 
-    def check_permissions(self) -> Results:
+    def check_sandbox(self) -> Results:
         """Checks whether the agent runs as root, and which sandbox confines it."""
-        wrap = self.settings.wrap
-        yield "ok", f"sandbox: {wrap[0]}" if wrap else "no sandbox: the agent can do anything you can"
+        yield "ok", (self.settings.wrap or ["none: the agent can do anything you can"])[0]
         for one in self.agents:
             sandbox = one.doctor.get("sandbox")
             if sandbox and not os.geteuid() and os.environ.get(sandbox) != "1":

@@ -191,7 +191,7 @@ def _prepare_session(run: Run, held_lock: Lock) -> None:
 def _close_run(run: Run, stop: Stop) -> None:
     """Prints and records how the run ended, sends the last notice, and stops what still runs for the run."""
     reason, has_begun = stop.reason, run.latest.number > 0
-    modes.leave_mode(run)
+    modes.close_controller(run)
     run.console.set_activity("sending the last notice")
     run.write_journal(
         "run",

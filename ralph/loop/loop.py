@@ -25,7 +25,7 @@ def loop(run: Run) -> Stop:
         record_and_report(run, iteration)
         stop = run.controller.defer_stop_if_busy(iteration.ended or notify_and_pause(run, iteration))
         stop = stop or prepare_next_iteration(run)
-    return leave_files_for_next_run(run, run.stop_if_git_tampered() or stop)
+    return record_run_end(run, run.stop_if_git_tampered() or stop)
 
 
 def prepare_next_iteration(run: Run) -> Stop | None:
@@ -53,7 +53,7 @@ def prepare_next_iteration(run: Run) -> Stop | None:
     return prepare_next_iteration(run) if stop and advance_mode(run, stop) else stop
 
 
-def leave_files_for_next_run(run: Run, stop: Stop) -> Stop:
+def record_run_end(run: Run, stop: Stop) -> Stop:
     """Writes the end of the run into the progress file, with RALPH_BLOCKED if another run would only fail again."""
     if stop.reason is not Reason.TAMPERED:  # else the next run would take its changes for the user's
         stop = run.stop_if_interrupted() or stop

@@ -31,11 +31,11 @@ def set_up_controller(run: Run) -> None:
     """Sets up a mode: makes the controller that it needs, in place of the one before."""
     if run.prepared_mode.asked.mode == "all":
         run.live.file_mode = run.file.edit(progress.with_mode, run.mode).mode
-    leave_mode(run)
+    close_controller(run)
     run.live.controller = run.make_controller(run)
 
 
-def leave_mode(run: Run) -> None:
+def close_controller(run: Run) -> None:
     """Leaves a mode, even after an error: closes its controller and clears the current task."""
     run.controller.end_work_and_unmark_tasks()
     run.live.controller = TaskController()

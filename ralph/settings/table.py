@@ -143,7 +143,7 @@ def _parse_deny_list(text: str) -> Words:
     return names
 
 
-def _group_unless_none(names: Words) -> tuple[Words]:
+def _as_one_group(names: Words) -> tuple[Words]:
     """Makes one group of them, which is empty if "none" is there."""
     return (() if "none" in names else names,)
 
@@ -283,14 +283,14 @@ class Settings:
     only: tuple[Words, ...] = _row(
         "GLOB",
         "files that an iteration may change, such as 'tests/**'; may be repeated; none = only the progress file",
-        parse=lambda text: _group_unless_none(tuple(map(_file_pattern, _split_words(text)))),
+        parse=lambda text: _as_one_group(tuple(map(_file_pattern, _split_words(text)))),
         many=True,
     )
     """Groups of patterns: a file may change if it matches one of each group, so with an empty group none may."""
     tools: tuple[Words, ...] = _row(
         "NAMES",
         "the tools that the agent has, such as Read,Grep; none = no tool",
-        parse=lambda text: _group_unless_none(_name_list(text)),
+        parse=lambda text: _as_one_group(_name_list(text)),
         many=True,
     )
     """Groups, too: the agent has the tools that are in every group."""

@@ -155,14 +155,14 @@ class TreeGuard:
         """
         # another plan's progress file belongs to no task
         changed = {name for name in self._state.uncommitted_files(task) if not name.endswith("_PROGRESS.md")}
-        in_place, failed = self._run.prepared_mode.asked.in_place, ""
-        own = {*self._shadow.own, os.path.relpath(self._plan, self._root) * in_place}
+        plan_if_in_place = os.path.relpath(self._plan, self._root) * self._run.prepared_mode.asked.in_place
+        own, failed = {*self._shadow.own, plan_if_in_place} & self._shadow.tracked, ""
         if self._run.settings.auto_commit:
             if self._has_jj and changed:
                 failed = try_jj_commit(changed, message)
                 self.committed = Commits(count=int(not failed))
             elif self._repository and not self._has_jj:
-                names, run_git = changed | (own & self._shadow.tracked), self._failure_of_git_with_hooks
+                names, run_git = changed | own, self._failure_of_git_with_hooks
                 self.committed, failed, left_out = self._repository.commit_files(names, message, run_git)
                 if left_out and not failed:
                     self._complain(f"{join_names(left_out)} changed, and no commit has that: git ignores it")
