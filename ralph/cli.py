@@ -45,11 +45,11 @@ line `RALPH_MAX_TIME: 8h` in the plan, in ./.ralph.env, in ~/.ralph.env, or in a
 wins, then the first of these. The plan, ./.ralph.env and templates cannot set the agent, since it could write them."""
 
 
-def main(pace: object = None) -> None:
-    """The `ralph` command. Tests pass another pace, with which an hour takes a moment."""
+def main(clock: object = None) -> None:
+    """The `ralph` command. Tests pass another clock, with which an hour takes a moment."""
     _open_closed_streams()
     try:
-        code: int = ralph.main(prog_name="ralph", standalone_mode=False, obj=pace) or 0
+        code: int = ralph.main(prog_name="ralph", standalone_mode=False, obj=clock) or 0
         sys.stdout.flush()
     except click.UsageError as error:
         code = _print_error(RalphError(" ".join(error.format_message().split()).rstrip("."), fix="see ralph help"))

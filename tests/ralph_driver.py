@@ -24,15 +24,15 @@ COMMAND = (*PYTHON, "-m", "ralph")
 PACED = """
 import glob, json, os, sys, time
 from ralph.cli import main
-from ralph.process.pace import Pace
+from ralph.process.clock import RunClock
 from ralph.process.programs import Patience
 
 how = {"speed": 1, "times": 0, "wall_s": 0, "running_s": 0, "when": "", "awake_s": 0, "marks": ""}
 said = json.loads(sys.argv.pop(1))
 how |= {name: said.pop(name) for name in how if name in said}
-began, first = time.time(), Pace().since_boot_s()
+began, first = time.time(), RunClock().since_boot_s()
 
-class Other(Pace):
+class Other(RunClock):
     slept = 0.0
 
     def elapsed(self, seconds, jump_s):
@@ -64,13 +64,13 @@ MARK = "TEST_MARK"
 
 
 def paced(**how: Any) -> tuple[str, ...]:
-    """A `command` for ralph at another pace: its waits and limits of time pass `speed` times faster.
+    """A `command` for ralph at another clock: its waits and limits of time pass `speed` times faster.
 
     With `times` it leaps over every sleep, so many times as far as it was asked to. The clock on the wall and the one
     that nobody sets jump once, by `wall_s` and `running_s`, at the first such leap or when the file `when` is there:
     the first alone has been set, both together have seen the machine asleep. The one that watches over an agent jumps
     by `awake_s` with each mark that the agent in the folder `marks` makes; else what is measured in ralph's own waking
-    seconds stays. How long it waits for what shall end, all others say (fields of Patience and Pace).
+    seconds stays. How long it waits for what shall end, all others say (fields of Patience and RunClock).
     """
     return (*PYTHON, "-c", PACED, json.dumps(how, default=str))
 

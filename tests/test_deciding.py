@@ -8,7 +8,7 @@ import pytest
 
 from ralph.agent.turn import Commits, Outcome, Turn
 from ralph.plan.progress import Progress, parse
-from ralph.run.judge import Iteration, TurnFindings, add_to_tally, judge_iteration, pause_after_failure_s
+from ralph.run.judge import Iteration, TurnFindings, add_to_tally, judge_iteration, wait_before_repeat_s
 from ralph.run.stop_rules import Tally, stop_reason
 from ralph.settings.table import Settings
 
@@ -53,17 +53,17 @@ RED_START = "no progress: verify was red before the first task"
         ("RALPH_DONE; Verified: x (checks alone)", {}, {"strict": True, "verify": "make test"}, ""),
         (
             "",
-            {"red_failures": 3, "red_start": "exit 2"},
+            {"red_failures": 3, "first_verify_failure": "exit 2"},
             {},
             f"{RED_START} (exit 2)",
         ),
         (
             "",
-            {"red_failures": 1, "red_start": "x", "stalls": 5},
+            {"red_failures": 1, "first_verify_failure": "x", "stalls": 5},
             {},
             f"{RED_START} (x)",
         ),
-        ("", {"red_failures": 2, "red_start": "x"}, {}, ""),
+        ("", {"red_failures": 2, "first_verify_failure": "x"}, {}, ""),
         ("RALPH_DONE; - [ ] a", {}, {"strict": True}, ""),
         ("RALPH_DONE", {}, {"once": True}, ""),
         ("RALPH_DONE", {"iterations": 1, "cost_usd": 0.01}, {"max_iterations": 1, "max_cost": 0.01}, "done"),
@@ -100,10 +100,10 @@ def ends(story: Sequence[Iteration], settings: Settings, now: Tally) -> str:
         judged = judge_iteration(one, now, settings)
         add_to_tally(now, judged)
         file = says("") if judged.refused else judged.after
-        if stop := judged.ended or stop_reason(file, now, settings, elapsed_s):
+        if stop := judged.run_stop or stop_reason(file, now, settings, elapsed_s):
             return " ".join([*log, f"{now.iterations}:", stop.reason.label])
         if judged.is_repeated:
-            seconds = pause_after_failure_s(one.turn, repeats=now.repeats - 1, now=START + elapsed_s)
+            seconds = wait_before_repeat_s(one.turn, repeats=now.repeats - 1, now=START + elapsed_s)
             log.append(f"{seconds:g}")
             elapsed_s += seconds
     return " ".join([*log, f"{now.iterations}"])

@@ -316,7 +316,7 @@ FITS = {
 
 def test_of_the_figures_in_the_status_line_as_many_are_shown_as_fit() -> None:
     view = AgentView(lambda _line: None)
-    stream = view.begin()
+    stream = view.new_stream()
     view.heard_at -= 60
     stream.read_output(json.dumps(tool("Bash", command="pytest -q tests/test_greeting.py")).encode() + b"\n")
     view.heard_at -= 12

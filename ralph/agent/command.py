@@ -70,7 +70,7 @@ class Agent(NamedTuple):
     errors: Sequence[Rule] = ()
     arguments: Sequence[str] = ()
     """The user's own arguments, which come last before the prompt."""
-    rung: int = 0
+    model_index: int = 0
     """Which model of a ladder it uses, from 0; past the end, the last one."""
 
     def command_line(
@@ -82,7 +82,7 @@ class Agent(NamedTuple):
         """
         tools = self.tools(settings)
         values: dict[str, object] = {
-            "model": settings.model and settings.model[: self.rung + 1][-1],
+            "model": settings.model and settings.model[: self.model_index + 1][-1],
             "deny": ",".join(_deny_rules(settings.deny)) or None,
             "tools": None if tools is None else ",".join(tools),
             "mcp": mcp or None,

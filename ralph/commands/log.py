@@ -88,7 +88,7 @@ class _TranscriptViewer:
     def __init__(self, plan: plans.Plan, mode: str, iteration: int, path: Path, view: AgentView):
         _print_clean(f"{mode} {plan.name} · iteration {iteration}")
         self.path = path
-        self._stream = view.begin()
+        self._stream = view.new_stream()
         self._files = [place.open("rb") for place in (path, path.with_suffix(".err")) if place.is_file()]
 
     def show_new_lines(self, *, is_last: bool) -> None:

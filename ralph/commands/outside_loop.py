@@ -30,7 +30,7 @@ def show_dry_run(start: PreparedStart) -> None:
     for remark in start.settings.remarks:
         print(without_control_codes(f"ralph: {remark.message}"), file=sys.stderr)
     values = _values_beside_task(start)
-    if start.is_strict_build:
+    if start.is_strict_loop:
         listed = start.read_valid_tasks(start.with_imported_tasks(files.read_or_empty(start.progress_path)))
         if (task := tasks.select_next(listed)) is None:
             raise RalphError(f"there is no prompt to show: {acceptance.nothing_to_begin(listed).why}", 4)
@@ -39,7 +39,7 @@ def show_dry_run(start: PreparedStart) -> None:
         values = _values_beside_task(start, task.id) | acceptance.task_prompt_values(
             task, acceptance.new_run_token(), start.state_folder
         )
-    agent = start.agents[0]._replace(rung=int(str(values.get("TRY", 1))) - 1)
+    agent = start.agents[0]._replace(model_index=int(str(values.get("TRY", 1))) - 1)
     text = start.load_mode_prompt().render({**values, "CAN_RUN": agent.can_run_commands(start.settings)})
     print(shlex.join(agent.command_line(start.settings, "…", file="…", mcp=start.tools_server)), end="\n\n")
     print(text, end="")

@@ -21,8 +21,8 @@ from ralph.notify.channels import Outbox
 from ralph.plan import progress
 from ralph.plan.progress.file import ProgressFile
 from ralph.process import programs, signals
+from ralph.process.clock import RunClock
 from ralph.process.lock import Lock
-from ralph.process.pace import Pace
 from ralph.process.supervisor import Supervisor
 from ralph.run import notices
 from ralph.run.console import Console
@@ -47,12 +47,12 @@ def make_controller(run: Run) -> TaskController:
 
     tree_guard = guard.TreeGuard(run)
     commits = settings.strict and settings.auto_commit
-    will_build = start.is_strict_build or start.asked.mode == "all"
-    if commits and will_build and not run.latest.number:  # not again in the middle of a run
+    will_build = start.is_strict_loop or start.asked.mode == "all"
+    if commits and will_build and not run.iteration.number:  # not again in the middle of a run
         tree_guard.check_can_commit()
-    if not start.is_strict_build:
+    if not start.is_strict_loop:
         return iteration.PlainController(run, tree_guard.around_turn if settings.only else None)
-    if run.supervisors:
+    if run.job_supervisors:
         from ralph.parallel.coordinator import ParallelController  # noqa: PLC0415 - 20 ms that only --jobs pays
 
         return ParallelController(run, tree_guard.wait_for_index)
@@ -82,11 +82,11 @@ def run_session(
         failure = error if stop.reason is Reason.HOPELESS else None
     finally:
         _close_run(run, stop)
-    for supervisor in (run.supervisor, *run.supervisors):
+    for supervisor in (run.supervisor, *run.job_supervisors):
         supervisor.end_and_wait()
     held_lock.holder_note.unlink(missing_ok=True)
     if failure:
-        if not run.latest.number:
+        if not run.iteration.number:
             raise failure
         return failure.exit_code
     return stop.reason.code + (signals.interrupted() or 0 if stop.reason is Reason.INTERRUPTED else 0)
@@ -97,10 +97,10 @@ def _open_run(
 ) -> Run:
     """Starts the supervisors and returns the context of a run."""
     settings, asked, state = start.settings, start.asked, start.state_folder
-    pace = asked.pace or Pace()
+    clock = asked.clock or RunClock()
     run_id = time.strftime("%Y%m%d-%H%M%S-") + os.urandom(3).hex()
     is_attempt = "RALPH_ATTEMPT" in os.environ
-    console = Console(screen.Screen(quiet=asked.quiet, spinner=not asked.no_spinner), pace)
+    console = Console(screen.Screen(quiet=asked.quiet, spinner=not asked.no_spinner), clock)
     file.say = console.complain
     monitor = "" if start.rehearsal else settings.heartbeat_url or ""
     values = {} if is_attempt else {**sources.channel_values(), "RALPH_HEARTBEAT_URL": monitor}
@@ -125,8 +125,8 @@ def _open_run(
         make_controller=make_controller,
         file=file,
         state=state,
-        pace=pace,
-        began=pace.since_boot_s(),
+        clock=clock,
+        began=clock.since_boot_s(),
         top=top,
         console=console,
         view=view.AgentView(console.screen.say_for_agent, whole=asked.verbose),
@@ -137,8 +137,8 @@ def _open_run(
         env=agent_environment(run=run_id, tmux_folder=temporary),
         earlier=journal.last_counted_iteration(state.journal),
         is_attempt=is_attempt,
-        supervisors=[Supervisor(f"{run_id}-{number}", pace, held_lock.fd, lambda: None) for number in range(jobs)],
-        supervisor=Supervisor(run_id, pace, held_lock.fd, at_last),
+        job_supervisors=[Supervisor(f"{run_id}-{number}", clock, held_lock.fd, lambda: None) for number in range(jobs)],
+        supervisor=Supervisor(run_id, clock, held_lock.fd, at_last),
     )
 
 
@@ -156,7 +156,7 @@ def _prepare_session(run: Run, held_lock: Lock) -> None:
         state.remove_note(FirstVerifyResult)
         state.remove_note(PlanBlock)
     noted = state.load_note(FirstVerifyResult)
-    run.tally.red_start = noted.failure if noted and noted.command == start.settings.verify else None
+    run.tally.first_verify_failure = noted.failure if noted and noted.command == start.settings.verify else None
     file.read()
     if start.imported and not file.last.tasks and not file.last.done:
         run.console.complain(
@@ -165,11 +165,11 @@ def _prepare_session(run: Run, held_lock: Lock) -> None:
         file.edit(start.with_imported_tasks)
     for error in start.imported.missing_from(file.text) if start.imported else ():
         run.console.complain(error.message)
-    if start.is_strict_build:
+    if start.is_strict_loop:
         start.read_valid_tasks(file.text)  # ends the run here if the list is wrong
     run.changes.begin()
     modes.set_up_controller(run)
-    if start.is_strict_build and file.last.verified and start.has_tree_changed_since_verified(file.last):
+    if start.is_strict_loop and file.last.verified and start.has_tree_changed_since_verified(file.last):
         file.edit(progress.without_control_lines, "Verified")
     now = file.last
     if now.blocked_by_ralph and has_any_terminal():
@@ -190,7 +190,7 @@ def _prepare_session(run: Run, held_lock: Lock) -> None:
 
 def _close_run(run: Run, stop: Stop) -> None:
     """Prints and records how the run ended, sends the last notice, and stops what still runs for the run."""
-    reason, has_begun = stop.reason, run.latest.number > 0
+    reason, has_begun = stop.reason, run.iteration.number > 0
     modes.close_controller(run)
     run.console.set_activity("sending the last notice")
     run.write_journal(
@@ -208,7 +208,7 @@ def _close_run(run: Run, stop: Stop) -> None:
         if reason.code == 1 and not (has_any_terminal() and stop.why in "\n".join(run.last_lines)):
             run.console.complain(stop.why)
         notices.notify_ended(run, stop)
-    deadline = time.monotonic() + run.pace.notices_wait_s
+    deadline = time.monotonic() + run.clock.notices_wait_s
     while run.outbox.has_pending() and time.monotonic() < deadline and not signals.is_impatient():
         signals.wait(0.05)
     run.outbox.drop_pending()

@@ -127,7 +127,7 @@ class ChangeFinder:
         real = os.path.realpath(self.tree)
         self._ignored = {os.path.relpath(path, real) for one in own for path in (one.absolute(), one.resolve())}
         self._own = os.path.relpath(os.path.realpath(state_home()), real) + os.sep
-        self.began = time.time()
+        self.locks_since = time.time()
         # For each file, by what to tell that it was touched since the last look, and what identified its content.
         self._known = dict[str, tuple[object, object]]()
         self._bytes_left = _READ_BYTES
@@ -140,11 +140,11 @@ class ChangeFinder:
         self._look = self._look_by_git if seen else self._look_without_git
         self._seen = seen or self._look_without_git()
 
-    def note_iteration_begins(self) -> None:
+    def reset_for_iteration(self) -> None:
         """Takes note that an iteration begins, whose changes and git locks are to be found."""
         if self.disturbed:
             self.take_changes()
-        self.began = time.time()
+        self.locks_since = time.time()
 
     def take_changes(self) -> tuple[Commits, tuple[str, ...]]:
         """Returns the commits since the last look, and the files that changed, committed or not."""

@@ -20,7 +20,7 @@ from ralph.errors import RalphError
 from ralph.git.changes import IN_NO_OTHER, LINES, error_text, names_in, nul_terminated, run_git, with_line_counts
 from ralph.process.lock import working_tree
 from ralph.process.programs import Finished, call_program
-from ralph.store.state import Place
+from ralph.store.state import HeadState
 from ralph.words import join_names
 
 _TIMEOUT_S = 600.0
@@ -123,7 +123,7 @@ class Repository(Git):
             raise RalphError(what, 4, fix=f"look at {folder}/HEAD: its usual content is ref: refs/heads/main")
         return None
 
-    def save_head_and_index(self) -> Place:
+    def save_head_and_index(self) -> HeadState:
         """Returns branch, commit and unfinished operations, and saves a copy of the index."""
         files.overwrite_own_file(self.index_copy, files.read_or_empty(self.index))
         with suppress(FileNotFoundError):

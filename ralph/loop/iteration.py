@@ -19,7 +19,7 @@ from ralph.process.supervisor import Command
 from ralph.run import notices
 from ralph.run.context import Run
 from ralph.run.evidence import refuse_done
-from ralph.run.judge import AroundTurn, Iteration, TaskController, add_to_tally, pause_after_failure_s, quote_tasks
+from ralph.run.judge import AroundTurn, Iteration, TaskController, add_to_tally, quote_tasks, wait_before_repeat_s
 from ralph.run.stop_rules import Reason, Stop, needs_final_check, remaining_usd
 from ralph.store import journal
 from ralph.store.state import UnjudgedIteration
@@ -56,7 +56,7 @@ def run_agent_once(run: Run) -> Iteration:
     """Runs the agent once, ends everything that it started, and returns what it did and changed."""
     agent = (run.free_agents() or run.prepared_mode.agents)[0]
     prompt = _begin_iteration(run, agent)
-    before, file, current = run.file.last, run.file, run.latest
+    before, file, current = run.file.last, run.file, run.iteration
     messages = LostMessageWatch(file.path, current.text_before)
     with run.controller.around_turn() as findings:
         run.state.save_note(  # all that the next run needs if ralph dies
@@ -64,7 +64,7 @@ def run_agent_once(run: Run) -> Iteration:
                 run=run.id,
                 mode=run.mode,
                 iteration=current.number,
-                record=str(current.transcript),
+                transcript_path=str(current.transcript),
                 progress_path=os.path.realpath(file.path),
                 text=os.fsdecode(current.text_before),
             )
@@ -106,16 +106,16 @@ def _begin_iteration(run: Run, agent: Agent) -> str:
     number = run.earlier + run.tally.iterations + 1
     prompt = start.load_mode_prompt().render(
         {
-            **run.latest.values,
+            **run.iteration.values,
             "ITERATION": number,
             "MEMORY": notices.describe_last_iterations(
-                state, for_task=run.latest.task, so_far=notices.run_figures(run)
+                state, for_task=run.iteration.task, so_far=notices.run_figures(run)
             ),
             "CAN_RUN": agent.can_run_commands(settings),
-            "RED_START": run.tally.red_start or "",
+            "RED_START": run.tally.first_verify_failure or "",
         }
     )
-    if run.latest.number:
+    if run.iteration.number:
         run.screen.say_unless_quiet("")
     else:
         notices.notify_started(run)
@@ -123,7 +123,7 @@ def _begin_iteration(run: Run, agent: Agent) -> str:
     run.update_iteration(number=number, agent=agent.name, text_before=run.file.text, transcript=transcript)
     run.git_settings.record_begin_state()
     run.changes.disturbed |= settings.once
-    run.changes.note_iteration_begins()
+    run.changes.reset_for_iteration()
     run.screen.say_unless_quiet(f"ralph: {notices.iteration_heading(run)}")
     run.console.activity = None
     run.view.show({"type": "prompt", "text": prompt})
@@ -132,11 +132,11 @@ def _begin_iteration(run: Run, agent: Agent) -> str:
 
 def _run_agent(run: Run, agent: Agent, prompt: str, user_messages: LostMessageWatch) -> Turn:
     """Runs the agent until it ends, is interrupted, reaches a limit or lingers after its result; returns its turn."""
-    settings, pace, transcript = run.settings, run.pace, run.latest.transcript
-    tried = run.latest.values.get("TRY")
-    rung = tried - 1 if isinstance(tried, int) else run.tally.refusals + run.tally.failures // 2
-    agent = agent._replace(rung=rung)
-    stream = run.view.begin()
+    settings, clock, transcript = run.settings, run.clock, run.iteration.transcript
+    tried = run.iteration.values.get("TRY")
+    model_index = tried - 1 if isinstance(tried, int) else run.tally.refusals + run.tally.failures // 2
+    agent = agent._replace(model_index=model_index)
+    stream = run.view.new_stream()
     silence_s = settings.idle_timeout or math.inf
     result_at = retries_at = math.inf
     cut = None
@@ -150,13 +150,13 @@ def _run_agent(run: Run, agent: Agent, prompt: str, user_messages: LostMessageWa
             Outcome.TIMED_OUT: took_s > (settings.iteration_timeout or math.inf),
             Outcome.TROUBLE: took_s - retries_at > silence_s,  # printing retries is not a sign of life
             Outcome.HUNG: silent_s > silence_s,
-            Outcome.TOO_LONG: printed > pace.max_printed_bytes,
+            Outcome.TOO_LONG: printed > clock.max_printed_bytes,
             Outcome.CONTEXT_FULL: stream.should_cut_for_context(settings.max_context),
         }
         cut = next((outcome for outcome, is_reached in reached.items() if is_reached), None)
         result_at = min(result_at, took_s) if stream.result else math.inf
         if stream.result:
-            cut = Outcome.OK if took_s - result_at > pace.after_result_s else None
+            cut = Outcome.OK if took_s - result_at > clock.after_result_s else None
         if signals.interrupted():
             cut = Outcome.INTERRUPTED
             run.console.announce_stopping("the agent")
@@ -166,17 +166,17 @@ def _run_agent(run: Run, agent: Agent, prompt: str, user_messages: LostMessageWa
     budget = remaining_usd(run.file.last, run.tally, settings, settings.max_iteration_cost)
     given = transcript.with_suffix(".prompt.md")
     argv = agent.command_line(settings, prompt, file=str(given), budget_usd=budget, mcp=run.prepared_mode.tools_server)
-    job = Command(argv, run.env, output=transcript, prompt=Path(os.devnull) if agent.prompt else given)
+    job = Command(argv, run.env, output=transcript, stdin_path=Path(os.devnull) if agent.prompt else given)
     began = time.monotonic()
     ended = run.run_supervised("the agent", job, stream.read_output, should_end)
     if ended.unstarted:
         why = f"the agent {argv[0]} cannot be started: {ended.unstarted} (a script needs a right #! line; see --agent)"
         is_being_replaced = run.tally.iterations > 0  # since it was there an iteration ago
         return Turn(outcome=Outcome.TROUBLE if is_being_replaced else Outcome.HOPELESS, why=why)
-    turn = stream.to_turn(agent, ended, cut, pace.unix_time_s())
+    turn = stream.to_turn(agent, ended, cut, clock.unix_time_s())
     turn.took_s = time.monotonic() - began
     if settings.model and agent.flags.get("model"):
-        turn.model = settings.model[: rung + 1][-1]
+        turn.model = settings.model[: model_index + 1][-1]
     return turn
 
 
@@ -185,15 +185,15 @@ def record_and_report(run: Run, iteration: Iteration) -> None:
     iteration = replace(iteration, after=run.file.last)
     turn, file, settings = iteration.turn, run.file, run.settings
     summary = notices.iteration_summary(run, iteration)
-    add_to_tally(run.tally, iteration, run.latest.task)
+    add_to_tally(run.tally, iteration, run.iteration.task)
     _append_to_journal_and_history(run, iteration, summary)
-    run.journal_tampering(run.latest.number)
+    run.journal_tampering(run.iteration.number)
     if iteration.missing and not iteration.refused:
-        kept = run.state.keep_copy(file.path.name, run.latest.text_before)
+        kept = run.state.keep_copy(file.path.name, run.iteration.text_before)
         what = f"gone from the list without being ticked: {quote_tasks(iteration.missing)}"
         run.console.complain(f"{what}; the file before that is {kept}")
     if (iteration.failed or turn.outcome is Outcome.HOPELESS) and not run.prepared_mode.rehearsal:
-        run.console.complain(f"the record of this iteration is {run.latest.transcript}")
+        run.console.complain(f"the record of this iteration is {run.iteration.transcript}")
     if not iteration.is_repeated:
         run.screen.say(summary)
         run.last_lines.append(summary)
@@ -208,10 +208,10 @@ def record_and_report(run: Run, iteration: Iteration) -> None:
 
 def _append_to_journal_and_history(run: Run, iteration: Iteration, summary: str) -> None:
     """Writes a line of the journal and one of the history."""
-    turn, commits, after, task = iteration.turn, iteration.commits, iteration.after, run.latest.task
+    turn, commits, after, task = iteration.turn, iteration.commits, iteration.after, run.iteration.task
     words = shorten(without_signals(turn.final_words), 500)
     failed = iteration.failed or "; ".join(iteration.refused)
-    is_good = not (failed or iteration.is_repeated or (iteration.ended and iteration.ended.reason.code))
+    is_good = not (failed or iteration.is_repeated or (iteration.run_stop and iteration.run_stop.reason.code))
     line = run.write_journal(
         "iteration",
         round=iteration.before.round,  # the file may have the next one by now
@@ -231,7 +231,7 @@ def _append_to_journal_and_history(run: Run, iteration: Iteration, summary: str)
         cost_usd=turn.cost_usd,
         cost_at_least=turn.at_least,
         **(turn.tokens or {}),
-        agent=run.latest.agent,
+        agent=run.iteration.agent,
         model=turn.model,
         done=after.ticked,
         total=len(after.tasks),
@@ -242,7 +242,7 @@ def _append_to_journal_and_history(run: Run, iteration: Iteration, summary: str)
         base=commits.base,
         head=commits.head,
         files="\n".join(iteration.changed[:_FILES]),
-        transcript=run.latest.transcript.name,
+        transcript=run.iteration.transcript.name,
     )
     run.tally.unrecorded_wait_s = 0.0
     if run.history and not iteration.is_repeated:
@@ -260,7 +260,7 @@ def notify_and_pause(run: Run, iteration: Iteration) -> Stop | None:
         return _wait_for_limit_or_trouble(run, iteration.turn)
     every, count = run.settings.notify_frequency, run.tally.iterations
     if every is not None and not iteration.is_merge and (count == 1 or count % every == 0):
-        what = f"Iteration {run.latest.number} {'failed' if iteration.failed else 'completed'}"
+        what = f"Iteration {run.iteration.number} {'failed' if iteration.failed else 'completed'}"
         notices.send_notice(run, "progress", "Progress", what, run.last_lines[-1])
     if not run.controller.is_busy:
         pause_between(run)
@@ -279,10 +279,10 @@ def _wait_for_limit_or_trouble(run: Run, turn: Turn) -> Stop | None:
 
     Does not wait for a limit if another agent can work meanwhile.
     """
-    tally, current, now = run.tally, run.latest, run.pace.unix_time_s()
+    tally, current, now = run.tally, run.iteration, run.clock.unix_time_s()
     if current.began < tally.last_wait_ended_at or _should_end_wait(run):  # ralph has waited for its limit since
         return None
-    until = now + pause_after_failure_s(turn, repeats=tally.repeats - 1, now=now)
+    until = now + wait_before_repeat_s(turn, repeats=tally.repeats - 1, now=now)
     free, names = [], [one.name for one in run.prepared_mode.agents]
     if turn.outcome is Outcome.LIMIT:
         run.limited_until.update(dict.fromkeys([current.agent] if current.agent else names, until))
@@ -312,15 +312,15 @@ def wait_at_most(run: Run, seconds: float, *, is_counted: bool = True) -> None:
 
     Ends sooner if there is something else to do: the user wrote stop or done into the file, or a limit is reached.
     """
-    pace, tally = run.pace, run.tally
-    began = beat = now = pace.since_boot_s()
+    clock, tally = run.clock, run.tally
+    began = beat = now = clock.since_boot_s()
     until = began + seconds
     while now < until and not _should_end_wait(run):
         if now - beat >= _BEAT_S:
             beat = now
             run.outbox.send(Notice("alive"))
-        pace.sleep(min(_REREAD_S, until - now))
-        now = pace.since_boot_s()
+        clock.sleep(min(_REREAD_S, until - now))
+        now = clock.since_boot_s()
     if is_counted:
         tally.unrecorded_wait_s += now - began
         tally.waited_s += now - began

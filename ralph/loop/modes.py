@@ -111,16 +111,16 @@ def undo_ticks_and_end_mode(run: Run, iteration: Iteration) -> Iteration:
         run.put_back["open task"] += len(missing)
         iteration = replace(iteration, missing=())
     if settings.strict:
-        undo_ticks(run, run.mode, run.latest.text_before)
-    if iteration.ended or iteration.is_repeated:
+        undo_ticks(run, run.mode, run.iteration.text_before)
+    if iteration.run_stop or iteration.is_repeated:
         return iteration
     if ended_well:
         stop = _choose_what_follows(run, iteration, judges=judges, run_goes_on=goes_on)
-        return replace(iteration, ended=stop)
+        return replace(iteration, run_stop=stop)
     is_limit = outcome in (Outcome.OUT_OF_BUDGET, Outcome.OUT_OF_TIME)
     if goes_on and not is_limit:
         return replace(iteration, failed=iteration.turn.why)  # it is retried, up to max-failures
-    return replace(iteration, ended=Stop(Reason.LIMIT if is_limit else Reason.ONCE_FAILED, iteration.turn.why))
+    return replace(iteration, run_stop=Stop(Reason.LIMIT if is_limit else Reason.ONCE_FAILED, iteration.turn.why))
 
 
 def _choose_what_follows(run: Run, iteration: Iteration, *, judges: bool, run_goes_on: bool) -> Stop | None:
@@ -156,7 +156,7 @@ def _conclude_validation(run: Run, *, run_goes_on: bool) -> Stop | None:
         if run.file.last.done:
             return Stop(Reason.DONE)
         left = describe_open_tasks(run.file.last) or run.tally.last_failure
-    count = None if progress.parse(run.latest.text_before).open else f"{rounds}/{most}" if rounds < most else ""
+    count = None if progress.parse(run.iteration.text_before).open else f"{rounds}/{most}" if rounds < most else ""
     if _write_next_mode(run, count) and count == "":
         return Stop(Reason.REFUSED, f"max-rounds is {most}, and {run.mode} still finds something: {left}")
     return None if run_goes_on else Stop(Reason.UNFINISHED, left)
@@ -183,7 +183,7 @@ def _reject_plan_if_green(run: Run) -> bool:
         run.file.edit(progress.with_refusal, held_checks, what=what)
     elif marker in run.file.text:
         run.file.edit(progress.without_refusal)
-    return bool(held_checks) and marker not in run.latest.text_before
+    return bool(held_checks) and marker not in run.iteration.text_before
 
 
 def undo_ticks(run: Run, mode: str, before: bytes) -> None:

@@ -73,13 +73,13 @@ class ParallelController(TaskController):
     def delay_new_agents(self, until: float) -> bool:
         """Begins no agent before that moment; agents at work continue, and what passed is merged."""
         self._no_agent_before = until
-        self._run.tally.last_wait_ended_at = self._run.pace.since_boot_s() + until - self._run.pace.unix_time_s()
+        self._run.tally.last_wait_ended_at = self._run.clock.since_boot_s() + until - self._run.clock.unix_time_s()
         return True
 
     @property
     def parallel_activity(self) -> list[str]:
         """A line for each task in progress."""
-        now, lines = self._run.pace.since_boot_s(), []
+        now, lines = self._run.clock.since_boot_s(), []
         for attempt in self._running_or_queued:
             doing = attempt.doing or "at work"
             if attempt.commit:
@@ -100,7 +100,7 @@ class ParallelController(TaskController):
         run = self._run
         if self.is_busy and request_validation_if_due(run):
             return None  # no other task begins before it
-        if not (self.is_busy or self._stop) and (rest_s := self._no_agent_before - run.pace.unix_time_s()) > 0:
+        if not (self.is_busy or self._stop) and (rest_s := self._no_agent_before - run.clock.unix_time_s()) > 0:
             wait_at_most(run, rest_s)
             self._no_agent_before = 0.0  # the wait is over, or the user wrote what ends it, and the run
             if stop := run.stop_reason():
@@ -128,7 +128,7 @@ class ParallelController(TaskController):
         if not self._executor.places:
             raise RalphError("the processes below which attempts run were killed", 1, fix="start ralph again")
         most = 0 if self._stop or self._merge_obstacle else self._executor.places
-        while len(running) < most and run.pace.unix_time_s() >= self._no_agent_before:
+        while len(running) < most and run.clock.unix_time_s() >= self._no_agent_before:
             tally = replace(run.tally, iterations=run.tally.iterations + len(running))
             is_over = stop_reason(self._file.last, tally, settings, run.elapsed_s())
             listed = tasks.read_tasks(self._file.text)
@@ -155,7 +155,7 @@ class ParallelController(TaskController):
             task=task,
             base="" if commit else self.queue.branch_tip(),  # a commit is checked first
             given=text,
-            iteration=CurrentIteration(task=task.id, began=run.pace.since_boot_s()),
+            iteration=CurrentIteration(task=task.id, began=run.clock.since_boot_s()),
             share_usd=share_usd,
             commit=commit,
         )
@@ -167,7 +167,7 @@ class ParallelController(TaskController):
             self._executor.begin(attempt, self._jobs.make_job(attempt))
             run.screen.say_unless_quiet(f"ralph: {task.id} begins: {task.text}")
             self.running.append(attempt)
-        if not run.latest.number and len(self._running_or_queued) == 1:
+        if not run.iteration.number and len(self._running_or_queued) == 1:
             notices.notify_started(run)
 
     def run_or_await_iteration(self) -> Iteration:
@@ -204,7 +204,7 @@ class ParallelController(TaskController):
         run.read_progress()
         for attempt in self._running_or_queued:
             attempt.is_canceled |= bool(run.stop_if_interrupted()) or attempt.is_taken_back(self._file.text)
-        if 0 < self._no_agent_before <= run.pace.unix_time_s():
+        if 0 < self._no_agent_before <= run.clock.unix_time_s():
             self._no_agent_before = 0.0
             self._begin_tasks()
         for attempt in self._running_or_queued:
@@ -245,10 +245,10 @@ class ParallelController(TaskController):
         if not iteration.is_merge:
             self._file.edit(attempt.with_agents_edits)
         if result.tampered and self._settings.on_tamper == "abort":
-            iteration = replace(iteration, ended=Stop(Reason.TAMPERED, f"{task.id}: {result.tampered}"))
+            iteration = replace(iteration, run_stop=Stop(Reason.TAMPERED, f"{task.id}: {result.tampered}"))
         queue.fetch_commit(attempt)
         has_crashed = iteration.turn.outcome is Outcome.FAILED and not (iteration.is_merge and result.records)
-        if iteration.is_repeated or iteration.ended or has_crashed:
+        if iteration.is_repeated or iteration.run_stop or has_crashed:
             attempt.base = ""  # a check that could not begin is begun again
             if iteration.is_merge and self._run.tally.crashes[task.id] >= _RESTARTS:
                 self._merge_obstacle = f"{iteration.turn.why}, which is"

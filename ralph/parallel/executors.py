@@ -30,10 +30,10 @@ class LocalExecutor:
     """Runs attempts and checks on this machine or through `--runner`, each below a supervisor of its own."""
 
     def __init__(self, run: Run):
-        self._run, self._idle_supervisors = run, [*run.supervisors]
+        self._run, self._idle_supervisors = run, [*run.job_supervisors]
         self.places = run.settings.jobs
         """How many attempts can run at the same time, besides checks; the place of a supervisor that dies is lost."""
-        self._threads = ThreadPoolExecutor(len(run.supervisors))
+        self._threads = ThreadPoolExecutor(len(run.job_supervisors))
         if not run.settings.keep_clones:  # what a run left that was killed
             files.remove_folder(files.state_home() / "clones" / run.state.folder.name)
 
@@ -48,7 +48,7 @@ class LocalExecutor:
 
     def _do_job(self, attempt: TaskAttempt, job: TaskJob) -> AttemptResult:
         """Returns the result of the job; if it could not be done, one that says why."""
-        transcript = self._run.state.new_record(self._run.id, self._run.latest.number, f".{attempt.task.id}.jsonl")
+        transcript = self._run.state.new_log_path(self._run.id, self._run.iteration.number, f".{attempt.task.id}.jsonl")
         try:
             done = self._run_attempt(attempt, json.dumps(asdict(job)).encode())
             _, start, printed = done.stdout.partition(b'{"why": ')  # a runner may greet first

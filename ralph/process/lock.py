@@ -87,7 +87,7 @@ def read_holder(tree: Path) -> Holder | None:
 
 
 @contextmanager
-def wait_for_turn(path: Path) -> Iterator[None]:
+def hold_edit_lock(path: Path) -> Iterator[None]:
     """Guards what only one ralph does at a time. Waits 30 s at most, then goes ahead: the other may be suspended."""
     with path.open("ab") as file:
         # A turn takes milliseconds, but on a busy machine many turns, of several ralphs, come first.

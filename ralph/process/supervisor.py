@@ -21,7 +21,7 @@ from typing import IO, NamedTuple
 from ralph.errors import RalphError
 from ralph.files import os_errors_as_ralph_errors
 from ralph.process import signals
-from ralph.process.pace import Pace
+from ralph.process.clock import RunClock
 from ralph.process.programs import (
     LINUX,
     Patience,
@@ -51,7 +51,7 @@ class Command(NamedTuple):
     argv: list[str]
     env: Mapping[str, str]
     output: Path
-    prompt: Path = Path(os.devnull)
+    stdin_path: Path = Path(os.devnull)
     loads: Sequence[str] = ()
     """If it is a module of this Python, the modules that it needs: loaded once, they serve all that are started."""
 
@@ -80,9 +80,9 @@ class Supervisor:
     when everything has been ended and ralph is gone.
     """
 
-    def __init__(self, mark: str, pace: Pace, lock: int, at_last: Callable[[], None]):
+    def __init__(self, mark: str, clock: RunClock, lock: int, at_last: Callable[[], None]):
         assert threading.active_count() == 1, "a fork copies the locks that other threads hold, and not the threads"
-        self.mark, self._pace = mark, pace
+        self.mark, self._pace = mark, clock
         (its_reads, self._writes), (reads, its_writes) = os.pipe(), os.pipe()
 
         def supervise() -> None:
@@ -96,7 +96,7 @@ class Supervisor:
             with suppress(*_GONE), open(its_reads, "rb", _UNBUFFERED) as link:  # noqa: PTH123 - a descriptor
                 while True:
                     if job := pickle.load(link):  # noqa: S301 - its own other half
-                        _send(its_writes, _run_job(job, link, pace.patience))  # else that job has already ended
+                        _send(its_writes, _run_job(job, link, clock.patience))  # else that job has already ended
             signals.install_handlers()  # again: impatience with the agent's processes is not meant for `at_last`
             at_last()
 
@@ -158,7 +158,7 @@ def _run_job(job: Command, from_ralph: IO[bytes], patience: Patience) -> Ended:
     """Runs the job and returns its result once everything has ended; any message from ralph ends the job early."""
     tree = _Descendants(lambda _, parent: parent == os.getpid())
     try:
-        with job.prompt.open("rb") as given, job.output.open("ab") as out, job.errors.open("ab") as errors:
+        with job.stdin_path.open("rb") as given, job.output.open("ab") as out, job.errors.open("ab") as errors:
             start = fork_module if [*map(import_module, job.loads)] else spawn
             tree.pid = start(job.argv, job.env, [given.fileno(), out.fileno(), errors.fileno()])
     except OSError as error:

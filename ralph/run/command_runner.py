@@ -28,14 +28,14 @@ class CommandRunner(NamedTuple):
     """Removes the git locks that a program of that name left behind."""
     env: Mapping[str, str]
     settings: Settings
-    new_record: Callable[[], Path]
+    new_log_path: Callable[[], Path]
     """Returns a new path for the output of a shell command."""
 
     def run_shell(self, doing: str, what: str, command: str) -> CheckResult | None:
         """Runs a shell command that says whether something is done; returns what `run_program` does."""
         self.console.screen.say_unless_quiet(f"ralph: {doing}: {command}")
         self.console.set_activity(f"{doing}: {command}")
-        job = Command(["sh", "-c", f"exec 2>&1\n{command}"], self.env, self.new_record())
+        job = Command(["sh", "-c", f"exec 2>&1\n{command}"], self.env, self.new_log_path())
         return self.run_program(what, job, self.settings.verify_timeout)
 
     def run_program(self, what: str, job: Command, timeout_s: float | None) -> CheckResult | None:

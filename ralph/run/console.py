@@ -1,14 +1,14 @@
 """What ralph itself prints and does during a run."""
 
-from ralph.process.pace import Pace
+from ralph.process.clock import RunClock
 from ralph.screen.screen import Screen
 
 
 class Console:
     """Prints ralph's own lines, and knows ralph's current activity."""
 
-    def __init__(self, screen: Screen, pace: Pace):
-        self.screen, self._pace = screen, pace
+    def __init__(self, screen: Screen, clock: RunClock):
+        self.screen, self._pace = screen, clock
         self._complaints = set[str]()
         self.activity: tuple[str, float] | None = None
         """What ralph is doing, and since when; None while the agent works."""

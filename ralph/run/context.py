@@ -16,7 +16,7 @@ from ralph.plan.progress import Progress
 from ralph.plan.progress.file import ProgressFile
 from ralph.plan.prompt import Value
 from ralph.process import signals
-from ralph.process.pace import Pace
+from ralph.process.clock import RunClock
 from ralph.process.supervisor import Command, Ended, OnOutput, ShouldEnd, Supervisor
 from ralph.run.command_runner import CommandRunner
 from ralph.run.console import Console
@@ -41,7 +41,7 @@ class CurrentIteration(NamedTuple):
     agent: str = ""
     """The name of its agent; empty under --jobs, where each attempt has its own choice."""
     began: float = math.inf
-    """Under --jobs, when its attempt began, by `pace.since_boot_s()`."""
+    """Under --jobs, when its attempt began, by `clock.since_boot_s()`."""
     text_before: bytes = b""
     """The text of the progress file when it began."""
     transcript: Path = Path()
@@ -82,9 +82,9 @@ class Run:
     make_controller: Callable[["Run"], TaskController]
     file: ProgressFile
     state: State
-    pace: Pace
+    clock: RunClock
     began: float
-    """When the run began, by `pace.since_boot_s()`."""
+    """When the run began, by `clock.since_boot_s()`."""
     top: Path
     """The working directory."""
     console: Console
@@ -104,7 +104,7 @@ class Run:
     is_attempt: bool
     """Whether this run is an attempt at one task, under a coordinator, which sends the notices."""
     supervisor: Supervisor
-    supervisors: Sequence[Supervisor]
+    job_supervisors: Sequence[Supervisor]
     """Under `--jobs`, one for each attempt or check that may run at the same time."""
 
     @property
@@ -128,7 +128,7 @@ class Run:
         return self.live.controller
 
     @property
-    def latest(self) -> CurrentIteration:
+    def iteration(self) -> CurrentIteration:
         """The current or last iteration."""
         return self.live.iteration
 
@@ -146,7 +146,7 @@ class Run:
             remove_locks=self.remove_orphaned_locks,
             env=self.env,
             settings=self.settings,
-            new_record=lambda: self.state.new_record(self.id, self.latest.number),
+            new_log_path=lambda: self.state.new_log_path(self.id, self.iteration.number),
         )
 
     def use_mode(self, mode: str, *, as_role: bool = False) -> None:
@@ -164,16 +164,18 @@ class Run:
     def free_agents(self) -> list[Agent]:
         """Returns the agents of the mode that are not at their usage limit; the first of them works next."""
         return [
-            one for one in self.prepared_mode.agents if self.limited_until.get(one.name, 0.0) <= self.pace.unix_time_s()
+            one
+            for one in self.prepared_mode.agents
+            if self.limited_until.get(one.name, 0.0) <= self.clock.unix_time_s()
         ]
 
     def update_iteration(self, **values: Any) -> None:
         """Replaces these values of the current iteration."""
-        self.live.iteration = self.latest._replace(**values)
+        self.live.iteration = self.iteration._replace(**values)
 
     def elapsed_s(self) -> float:
         """The seconds since the run began, including those when the machine was suspended."""
-        return self.pace.since_boot_s() - self.began
+        return self.clock.since_boot_s() - self.began
 
     def remaining_s(self) -> float:
         """The seconds until max-time is over; infinite without one."""
@@ -205,7 +207,7 @@ class Run:
 
     def remove_orphaned_locks(self, left_by: str) -> None:
         """Removes git locks whose owner is gone, and reports them."""
-        for lock in remove_orphaned_locks(self.changes.tree, self.changes.began):
+        for lock in remove_orphaned_locks(self.changes.tree, self.changes.locks_since):
             self.console.complain(f"removed {lock}, left behind by {left_by}")
 
     def read_progress(self) -> Progress:
@@ -235,8 +237,13 @@ class Run:
 
     def write_journal(self, event: str, *, message: str, **more: object) -> dict[str, object]:
         """Appends a line to the journal, if it can be written; times in seconds, costs in US dollars."""
-        about = {"run": self.id, "mode": self.mode, "round": self.file.last.round, "iteration": self.latest.number}
-        line = journal.journal_line(event, self.pace.unix_time_s(), message=message, **about | more)
+        about = {
+            "run": self.id,
+            "mode": self.mode,
+            "round": self.file.last.round,
+            "iteration": self.iteration.number,
+        }
+        line = journal.journal_line(event, self.clock.unix_time_s(), message=message, **about | more)
         try:
             journal.append_line(self.state.journal, line)
         except OSError as error:

@@ -155,10 +155,10 @@ def refuse_done(run: Run, reasons: Sequence[str], missing: Sequence[Task] = (), 
 def run_first_verify_if_due(run: Run) -> bool:
     """Runs the verify command once before the first agent, which is not to blame for a red one; True if it ran now."""
     settings, now, tally = run.settings, run.file.last, run.tally
-    if tally.red_start is not None or settings.once or run.prepared_mode.rehearsal or run.is_attempt:
+    if tally.first_verify_failure is not None or settings.once or run.prepared_mode.rehearsal or run.is_attempt:
         return False
     if now.verified and now.verified_tree_id == run.changes.identify_tree():
-        tally.red_start = ""
+        tally.first_verify_failure = ""
     elif (ended := verify_unless_interrupted(run)) and ended.why_failed:
         run.console.complain(f"before the first task, {ended.why_failed}")
     return True
@@ -170,9 +170,9 @@ def verify_unless_interrupted(run: Run) -> CheckResult | None:
     ended = run.command_runner.run_shell("verifying", "the verify command", command)
     if ended is None:
         return None
-    tally.red_failures = tally.red_failures + 1 if ended.why_failed and tally.red_start else 0
-    if tally.red_start is None or not ended.why_failed:
-        tally.red_start = ended.failure_with_output
+    tally.red_failures = tally.red_failures + 1 if ended.why_failed and tally.first_verify_failure else 0
+    if tally.first_verify_failure is None or not ended.why_failed:
+        tally.first_verify_failure = ended.failure_with_output
         run.state.save_note(FirstVerifyResult(command=command, failure=ended.failure_with_output))
     verified = ended._replace(what=f"the verify command `{' '.join(command.split())}` {ended.what}")
     run.write_journal(

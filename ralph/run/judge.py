@@ -60,7 +60,7 @@ class Iteration:
     """Whether its commit passed and waits to be merged."""
     is_merge: bool = False
     """Whether no agent worked, and a waiting commit was merged or failed to merge."""
-    ended: Stop | None = None
+    run_stop: Stop | None = None
     """Why the run has to end, if no further iteration can help."""
 
     @property
@@ -126,19 +126,19 @@ class TaskController:
 def judge_iteration(iteration: Iteration, tally: Tally, settings: Settings) -> Iteration:
     """Returns the iteration with its result, before anything is verified."""
     if blocked := iteration.findings.why_run_ends:
-        return replace(iteration, failed=blocked, ended=Stop(Reason.TAMPERED, blocked))
+        return replace(iteration, failed=blocked, run_stop=Stop(Reason.TAMPERED, blocked))
     turn, after = iteration.turn, iteration.after
     moved = iteration.has_list_progress or bool(iteration.changed)
     is_repeated = turn.outcome is Outcome.LIMIT and (settings.wait or turn.another_is_free)
     if turn.outcome is Outcome.TROUBLE:
-        is_repeated = moved or tally.waits_for is not turn.outcome or tally.repeats < _TROUBLE_PAUSES
+        is_repeated = moved or tally.repeat_cause is not turn.outcome or tally.repeats < _TROUBLE_PAUSES
     iteration = replace(iteration, missing=vanished_open_tasks(iteration.before, after), moved=moved)
     return replace(
         iteration,
         is_repeated=is_repeated,
         failed=_why_failed(iteration, settings),
         refused=_why_done_refused(iteration, tally) if after.done and not settings.once else (),
-        ended=None if is_repeated else _stop_by_outcome(iteration, settings),
+        run_stop=None if is_repeated else _stop_by_outcome(iteration, settings),
     )
 
 
@@ -218,10 +218,10 @@ def add_to_tally(tally: Tally, iteration: Iteration, task: str = "") -> None:
     if iteration.moved:
         tally.stalls, tally.has_moved = 0, True
     if iteration.is_repeated:
-        in_a_row = tally.waits_for is turn.outcome and not iteration.moved
-        tally.waits_for, tally.repeats = turn.outcome, tally.repeats + 1 if in_a_row else 1
+        in_a_row = tally.repeat_cause is turn.outcome and not iteration.moved
+        tally.repeat_cause, tally.repeats = turn.outcome, tally.repeats + 1 if in_a_row else 1
         return
-    tally.waits_for, tally.repeats = None, 0
+    tally.repeat_cause, tally.repeats = None, 0
     tally.iterations += not iteration.is_merge
     if iteration.is_queued and not iteration.failed:
         return
@@ -234,7 +234,7 @@ def add_to_tally(tally: Tally, iteration: Iteration, task: str = "") -> None:
     tally.last_failure = one_line(iteration.failed or "; ".join(iteration.refused), REASON_LENGTH) or tally.last_failure
 
 
-def pause_after_failure_s(turn: Turn, *, repeats: int, now: float) -> float:
+def wait_before_repeat_s(turn: Turn, *, repeats: int, now: float) -> float:
     """Returns the seconds to pause after such a turn, twice as many for each of `repeats` directly before it."""
     rest_s = turn.resets_at - now
     first, most = (30.0, 900.0) if turn.outcome is Outcome.TROUBLE else (300.0, 3600.0)

@@ -55,7 +55,7 @@ def _mode_and_rounds(run: Run) -> str:
 
 def iteration_heading(run: Run) -> str:
     """The first line of an iteration."""
-    current, most = run.latest, run.settings.max_iterations
+    current, most = run.iteration, run.settings.max_iterations
     heading = f"{_mode_and_rounds(run)} {run.prepared_mode.name}"
     if run.settings.once:
         return heading
@@ -73,8 +73,8 @@ def iteration_summary(run: Run, iteration: Iteration) -> str:
     changes = f"{f'{ticked:+d}, ' if ticked else ''}{f'{new} new' if new > 0 else ''}".removesuffix(", ")
     wrong = one_line(iteration.failed or turn.why, REASON_LENGTH)
     parts = [
-        f"#{run.latest.number}",
-        run.latest.task,
+        f"#{run.iteration.number}",
+        run.iteration.task,
         f"{after.ticked_of_total}{changes and f' ({changes})'}",
         f"{plural(commits.count, 'commit')} +{commits.added} −{commits.removed}" if commits.count else "",  # noqa: RUF001 - a minus
         "waits to be merged" if iteration.is_queued else "merged" if iteration.is_merge and iteration.passed else "",
@@ -97,7 +97,7 @@ def send_notice(run: Run, event: str, what: str, *lines: str | None) -> None:
 
 def notify_started(run: Run) -> None:
     """Sends the notice that the first iteration begins."""
-    red = run.tally.red_start
+    red = run.tally.first_verify_failure
     send_notice(run, "started", "Started", red and f"Verify was red before the first task: {red}")
 
 
@@ -145,12 +145,12 @@ def status_lines(run: Run, width: int) -> str:
 
     Above it is a line for each task in progress, under `--jobs`.
     """
-    tally, now, number = run.tally, run.file.last, run.latest.number
+    tally, now, number = run.tally, run.file.last, run.iteration.number
     doing, silent_s = run.view.doing, time.monotonic() - run.view.heard_at
     clock = f" · idle {format_duration(silent_s)}" if silent_s >= _IDLE_S else ""
     if run.console.activity:
         doing, began = run.console.activity
-        clock = f" · {format_duration(run.pace.since_boot_s() - began)}"
+        clock = f" · {format_duration(run.clock.since_boot_s() - began)}"
     if progress.parse(files.read_or_empty(run.file.path)).stop:  # the run itself reads it after the iteration
         clock += " · then RALPH_STOP"
     works, count = number and not run.settings.once, len(now.tasks)  # planning works on no task

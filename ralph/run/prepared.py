@@ -60,7 +60,7 @@ class PreparedStart:
         return replace(self, mode=mode, is_role=as_role, settings=settings)
 
     @property
-    def is_strict_build(self) -> bool:
+    def is_strict_loop(self) -> bool:
         """Whether ralph picks the tasks; in a mode of one iteration, such as plan, it does not."""
         return self.settings.strict and not self.settings.once
 
@@ -93,7 +93,7 @@ class PreparedStart:
         if not self.settings.mcp:
             return ""
         words = ["-P", "-m", "ralph", "mcp", str(self.plan), "--progress-file", str(self.progress_path.absolute())]
-        words += ["--propose"] if self.is_strict_build else []
+        words += ["--propose"] if self.is_strict_loop else []
         return json.dumps({"mcpServers": {"ralph": {"command": sys.executable, "args": words, "alwaysLoad": True}}})
 
     def with_imported_tasks(self, text: bytes) -> bytes:

@@ -92,15 +92,15 @@ class Tally:
     """The last failure or refusal."""
     has_moved: bool = False
     """Whether something has changed since the first iteration of the plan."""
-    red_start: str | None = None
+    first_verify_failure: str | None = None
     """How the verify command ended before anything was built; empty once it has been green, None before it ran."""
     red_failures: int = 0
     """Failures in a row that have no other reason."""
     unrecorded_wait_s: float = 0.0
     """Seconds waited since the last iteration was recorded."""
     last_wait_ended_at: float = 0.0
-    """By `pace.since_boot_s()`."""
-    waits_for: Outcome | None = None
+    """By `clock.since_boot_s()`."""
+    repeat_cause: Outcome | None = None
     """Why the same iteration is repeated after a pause."""
     repeats: int = 0
     """How often in a row, without a change in between."""
@@ -156,7 +156,7 @@ def _breaker_tripped(tally: Tally, settings: Settings) -> Stop | None:
         if not stop and _reached(count, getattr(settings, limit)):
             stop = Stop(reason, text.format(plural(count, thing), " in a row" * (count > 1), tally.last_failure))
     if tally.red_failures and (stop or tally.red_failures >= _RED_AT_MOST):
-        why = f"verify was red before the first task ({one_line(tally.red_start or '', REASON_LENGTH)})"
+        why = f"verify was red before the first task ({one_line(tally.first_verify_failure or '', REASON_LENGTH)})"
         stop = Stop(Reason.STALLED, f"{why} and no attempt has made it green")
     return stop
 

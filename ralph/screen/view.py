@@ -34,9 +34,9 @@ class AgentView:
         self._shows_all = whole
         self._here = os.getcwd() + "/"  # noqa: PTH109 - it is compared with strings
         self._account = self._shown_account = ""
-        self.begin()
+        self.new_stream()
 
-    def begin(self) -> Stream:
+    def new_stream(self) -> Stream:
         """Returns the stream that reads the output of a new agent, and shows it here."""
         self._stream = Stream(self.show)
         self.heard_at = time.monotonic()

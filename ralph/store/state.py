@@ -1,6 +1,6 @@
 """What ralph keeps outside of the working directory: transcripts, displaced files, and notes for the next run.
 
-An agent can forge a note, which is then believed; but nothing in one is ever run.
+An agent without a sandbox can forge a note, which is then believed: see docs/internals/known-races.md.
 """
 
 import binascii
@@ -22,7 +22,7 @@ TRANSCRIPTS_BYTES = 200_000_000
 # What the names of ralph's own files do not contain.
 _UNSAFE = re.compile(r"[^\w.-]+", re.ASCII)
 
-Place = tuple[str, str, list[str]]
+HeadState = tuple[str, str, list[str]]
 """The state of a repository except its files: the branch, empty if HEAD is on none; the commit, empty before the first;
 and the files in git's folder that show an unfinished operation, such as a merge. The index is copied separately."""
 
@@ -43,18 +43,18 @@ class TreeSnapshot(NamedTuple):
 
 
 @dataclass
-class Note:
+class StateNote:
     """A note: a dataclass, stored as JSON in a file with the name of its class."""
 
 
 @dataclass
-class UnjudgedIteration(Note):
+class UnjudgedIteration(StateNote):
     """An iteration that is running, or in which ralph died: a RALPH_DONE that it writes is not believed."""
 
     run: str
     mode: str
     iteration: int
-    record: str
+    transcript_path: str
     """The path of its transcript."""
     progress_path: str
     """The real path of the progress file, with links resolved."""
@@ -64,7 +64,7 @@ class UnjudgedIteration(Note):
     @property
     def transcript(self) -> Path:
         """The path of the file with the agent's output."""
-        return Path(self.record)
+        return Path(self.transcript_path)
 
     @property
     def last_vouched_text(self) -> bytes:
@@ -73,17 +73,17 @@ class UnjudgedIteration(Note):
 
 
 @dataclass
-class TreeBefore(Note):
+class TreeBefore(StateNote):
     """The state of the working tree when a watched iteration began."""
 
-    record: str = ""
+    transcript_name: str = ""
     """The name of the iteration's transcript."""
     task: str = ""
     is_strict: bool = False
     only: Sequence[Sequence[str]] = ()
     repository_paths: Sequence[str] = ()
     """The paths of the parts of the repository; empty without a repository."""
-    head: Place | None = None
+    head: HeadState | None = None
     """The branch and commit of HEAD, and unfinished operations."""
     compared: Mapping[str, str] = field(default_factory=dict)
     """What is only compared, never put back: its state by path."""
@@ -96,10 +96,10 @@ class TreeBefore(Note):
 
 
 @dataclass
-class TreeAfterDeath(Note):
+class TreeAfterDeath(StateNote):
     """The state of the working tree when the last process of a dead run had ended."""
 
-    record: str
+    transcript_name: str
     """The name of the iteration's transcript."""
     changes: Mapping[str, str]
     """What the iteration had changed, each with what git's status says of it."""
@@ -113,7 +113,7 @@ class TreeAfterDeath(Note):
 
 
 @dataclass
-class UncommittedFiles(Note):
+class UncommittedFiles(StateNote):
     """The files that attempts at each task changed and no commit has."""
 
     by_task: dict[str, list[str]] = field(default_factory=dict)
@@ -121,7 +121,7 @@ class UncommittedFiles(Note):
 
 
 @dataclass
-class GitConfigFiles(Note):
+class GitConfigFiles(StateNote):
     """The contents of git's configuration files, by path: when the iteration began, and when all that ran had ended."""
 
     before: dict[str, str]
@@ -129,7 +129,7 @@ class GitConfigFiles(Note):
 
 
 @dataclass
-class FirstVerifyResult(Note):
+class FirstVerifyResult(StateNote):
     """How the verify command ended before anything was built."""
 
     command: str
@@ -138,35 +138,35 @@ class FirstVerifyResult(Note):
 
 
 @dataclass
-class PlanBlock(Note):
+class PlanBlock(StateNote):
     """Why ralph blocked the plan: the name of a `Reason`."""
 
     reason: str
 
 
 @dataclass
-class AnnouncedConversation(Note):
+class AnnouncedConversation(StateNote):
     """A mode that is a conversation, which the user was notified of once."""
 
     mode: str
 
 
 @dataclass
-class PreviousModeResults(Note):
+class PreviousModeResults(StateNote):
     """What the previous mode left behind, for prompts."""
 
     lines: Sequence[str]
 
 
 @dataclass
-class FilesBeforeBuild(Note):
+class FilesBeforeBuild(StateNote):
     """The contents of a task's files as the role before the building one left them."""
 
     texts: dict[str, dict[str, str]] = field(default_factory=dict)
     """The contents by task and path."""
 
 
-Kind = TypeVar("Kind", bound=Note)
+Kind = TypeVar("Kind", bound=StateNote)
 
 
 class State:
@@ -192,13 +192,13 @@ class State:
 
     def new_transcript_and_prompt(self, run: str, iteration: int, prompt: str) -> Path:
         """The path for the output of an iteration; writes its prompt to a file beside that."""
-        output = self.new_record(run, iteration, ".jsonl")
+        output = self.new_log_path(run, iteration, ".jsonl")
         path = output.with_suffix(".prompt.md")
         with files.os_errors_as_ralph_errors(path, "written"):
             path.write_bytes(prompt.encode(errors="surrogateescape"))
         return output
 
-    def new_record(self, run: str, iteration: int, suffix: str = ".verify.log") -> Path:
+    def new_log_path(self, run: str, iteration: int, suffix: str = ".verify.log") -> Path:
         """The path for a command's output: a new one each time, even if an iteration is repeated or verified twice."""
         return self._unused_path("transcripts", f"{run}.{iteration:04d}", suffix)
 
@@ -259,7 +259,7 @@ class State:
         """The files that attempts at this task changed and that are in no commit."""
         return (self.load_note(UncommittedFiles) or UncommittedFiles()).by_task.get(task_id, ())
 
-    def save_note(self, note: Note) -> None:
+    def save_note(self, note: StateNote) -> None:
         """Saves a note for the next run, atomically."""
         path = self._make_folder("running") / type(note).__name__
         new = path.with_suffix(".new")
@@ -267,7 +267,7 @@ class State:
             files.overwrite_own_file(new, json.dumps(vars(note)).encode())
             new.replace(path)
 
-    def remove_note(self, kind: type[Note]) -> None:
+    def remove_note(self, kind: type[StateNote]) -> None:
         """Removes the note of that kind."""
         with suppress(OSError):
             (self._make_folder("running") / kind.__name__).unlink()

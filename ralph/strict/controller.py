@@ -82,7 +82,7 @@ class StrictController(PlainController):
             self._guard.remember_tree()
         found = evidence.run_repeatable_checks(run, checks)
         if runs_programs:
-            self._guard.undo_changes_by_checks()
+            self._guard.restore_guarded_state()
         if found is None:
             return []
         notes = [Note("begun", f"{timestamp()} {self._guard.short_head()}".rstrip())]
@@ -100,7 +100,7 @@ class StrictController(PlainController):
         """Checks what the agent proposes, then ticks and commits the task, or records why not."""
         run, turn = self._run, iteration.turn
         goes_on = turn.outcome is Outcome.CONTEXT_FULL and not iteration.failed and run.settings.on_failure == "keep"
-        if iteration.is_repeated or iteration.ended or turn.outcome is Outcome.FAILED or goes_on:
+        if iteration.is_repeated or iteration.run_stop or turn.outcome is Outcome.FAILED or goes_on:
             iteration = self._return_task_to_list(iteration)
         else:
             iteration = self._settle_attempt(iteration)
@@ -109,20 +109,20 @@ class StrictController(PlainController):
         elif mode:
             why = f"{run.settings.template} does not name it in RALPH_THEN"
             run.console.complain(f"the request for the mode {mode} is ignored: {why}")
-        if iteration.ended is None and (why := self._guard.blocked):
-            iteration = replace(iteration, ended=Stop(Reason.TAMPERED, why))
+        if iteration.run_stop is None and (why := self._guard.blocked):
+            iteration = replace(iteration, run_stop=Stop(Reason.TAMPERED, why))
         run.changes.disturbed = False  # the guard compares by itself, and faster
         if iteration.passed and not run.is_attempt and not run.read_progress().open:
             iteration = replace(iteration, refused=tuple(accept_or_refuse_done(run, is_verified=True)))
-        elif not iteration.ended and (one := tasks.find_task(self._file.last.tasks, run.settings.task)) and one.done:
-            iteration = replace(iteration, ended=Stop(Reason.ONCE))  # even if a limit is reached with it
+        elif not iteration.run_stop and (one := tasks.find_task(self._file.last.tasks, run.settings.task)) and one.done:
+            iteration = replace(iteration, run_stop=Stop(Reason.ONCE))  # even if a limit is reached with it
         return replace(iteration, commits=self._guard.committed)
 
     def _settle_attempt(self, iteration: Iteration) -> Iteration:
         """Checks the attempt, then ticks and commits the task, hands it to the next role, or records why not."""
         run, task, guard = self._run, self._task, self._guard
-        found = self._judge_work(iteration)
-        guard.undo_changes_by_checks()
+        found = self._check_work(iteration)
+        guard.restore_guarded_state()
         if found.is_pass and not guard.blocked:
             if locked := guard.wait_for_index():
                 return self._return_task_to_list(replace(iteration, failed=locked))
@@ -134,7 +134,7 @@ class StrictController(PlainController):
                 found = AttemptVerdict(why_failed=why, red=True)
         stop = run.stop_if_interrupted()
         if guard.blocked or (found.why_failed and stop):
-            return self._return_task_to_list(replace(iteration, ended=stop))
+            return self._return_task_to_list(replace(iteration, run_stop=stop))
         if found.is_pass:
             return replace(iteration, moved=True, passed=True)
         # the first time this does not count as a failure: another agent has to confirm the work
@@ -167,7 +167,7 @@ class StrictController(PlainController):
         message = f"{task.id}, attempt {task.failed_tries + 1}: {why}"
         return replace(iteration, failed=message, may_retry=not task.is_last_try(most))
 
-    def _judge_work(self, iteration: Iteration) -> AttemptVerdict:
+    def _check_work(self, iteration: Iteration) -> AttemptVerdict:
         """Judges the attempt: what the agent did and said, then the task's checks and verify, then the proof."""
         run, task, turn, roles = self._run, self._task, iteration.turn, self._roles
         outside = join_names(iteration.findings.outside)
@@ -231,7 +231,7 @@ class StrictController(PlainController):
             self._guard.remember_tree()  # with that plan, which is the one to put back from now on
         message = commit_message(task.id, task.text, iteration.turn.final_words, self._role)
         failed = self._guard.try_to_commit_task(task.id, message)
-        self._guard.undo_changes_by_checks()
+        self._guard.restore_guarded_state()
         if failed:
             self._edit_and_vouch(lambda text: edits.restore_own_sections(before, text).text)
         else:
@@ -250,13 +250,13 @@ class StrictController(PlainController):
         self._edit_and_vouch(edits.with_tidy_list)
         self._guard.remember_tree()
         broken = evidence.find_broken_tasks(self._run)
-        self._guard.undo_changes_by_checks()
+        self._guard.restore_guarded_state()
         self._edit_and_vouch(edits.with_tasks_reopened, broken or {})
         return broken
 
     def _return_task_to_list(self, iteration: Iteration) -> Iteration:
         """Leaves the task for later; if --on-failure says restore, discards its changes, unless the run ends."""
-        if iteration.ended is None and self._run.settings.on_failure == "restore":
+        if iteration.run_stop is None and self._run.settings.on_failure == "restore":
             self._guard.discard_attempt()
         self._edit_and_vouch(edits.with_tidy_list)
         return iteration

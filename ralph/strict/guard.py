@@ -115,7 +115,7 @@ class TreeGuard:
         return self.blocked
 
     @_disk_errors_end_the_run
-    def undo_changes_by_checks(self) -> None:
+    def restore_guarded_state(self) -> None:
         """Puts back what checks and hooks changed, since the agent may have written them."""
         undo_and_describe_changes(self._run, self.own_progress)
         if not self.why_no_git_may_run():
@@ -180,7 +180,7 @@ class TreeGuard:
         What git ignores is in no commit, and need not be.
         """
         repository, name = self._repository, os.path.relpath(path, self._root)
-        changed = self._state.uncommitted_files(self._run.latest.task)
+        changed = self._state.uncommitted_files(self._run.iteration.task)
         if (
             not repository
             or not self._run.settings.auto_commit
@@ -236,9 +236,9 @@ class TreeGuard:
         shadow.take_snapshot(repository)
         self._moved_before = repository.moved_submodules() if repository else ()
         self._before = TreeBefore(
-            record=run.latest.transcript.name,
-            task=run.latest.task,
-            is_strict=run.prepared_mode.is_strict_build,
+            transcript_name=run.iteration.transcript.name,
+            task=run.iteration.task,
+            is_strict=run.prepared_mode.is_strict_loop,
             only=run.settings.only,
             repository_paths=repository.paths if repository else (),
             head=repository.save_head_and_index() if repository else None,
@@ -385,10 +385,10 @@ class TreeGuard:
     def _failure_of_git_with_hooks(self, argv: Sequence[str], stdin: bytes) -> str:
         """Runs git like a check, so that nothing that a hook starts outlives it. Returns why it failed, or nothing."""
         run = self._run
-        output = run.command_runner.new_record()
+        output = run.command_runner.new_log_path()
         names = output.with_suffix(".names")
         names.write_bytes(stdin)
-        job = Command(["sh", "-c", 'exec "$@" 2>&1', "sh", *argv], run.env, output, prompt=names)
+        job = Command(["sh", "-c", 'exec "$@" 2>&1', "sh", *argv], run.env, output, stdin_path=names)
         run.console.set_activity("committing")
         ended = run.command_runner.run_program("the commit", job, _HOOKS_S)
         return ended._replace(what=f"git {ended.what}").failure_with_output if ended else "git was interrupted"

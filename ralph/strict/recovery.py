@@ -48,7 +48,7 @@ def recover_from_death(run: Run, held_lock: Lock) -> None:
             undo_forbidden_changes(run, death, before, end)  # what may not change; the rest is its task's
         put_list_back(run, death, end)  # ticks that ralph did not make
         commit_ticked_tasks(run)  # or the tick is taken back
-        reverify_or_refuse_plan_done(run)  # which was never checked
+        unverify_or_refuse_plan_done(run)  # which was never checked
     except RalphError as error:
         if error.exit_code == 4:
             run.file.edit(progress.with_run_blocked, error.message)
@@ -60,7 +60,7 @@ def recover_from_death(run: Run, held_lock: Lock) -> None:
 def end_leftovers(run: Run, held_lock: Lock) -> None:
     """Ends processes with the mark of the lock's last holder, which is dead, and removes the git locks of its time."""
     if mark := held_lock.noted_holder().run:
-        for command in end_marked_processes(mark, run.pace.patience):
+        for command in end_marked_processes(mark, run.clock.patience):
             run.console.complain(f"ended what the run before left running: {command}")
         for lock in remove_orphaned_locks(held_lock.tree, held_lock.holder_note.stat().st_mtime):
             run.console.complain(f"removed {lock}, left behind by the run before")
@@ -76,7 +76,7 @@ def report_and_record_death(run: Run, death: UnjudgedIteration) -> None:
     run.console.complain(f"the run before {how}; its record is {death.transcript}")
     message = end.message if end else "ralph was killed"
     view = AgentView(lambda _line: None)
-    view.begin().read_output(files.read_or_empty(death.transcript, 1_000_000))
+    view.new_stream().read_output(files.read_or_empty(death.transcript, 1_000_000))
     with contextlib.suppress(OSError):  # a full disk is reported where it matters
         line = journal.unfinished_line(death, message, view.summarize_cut_iteration(message))
         journal.append_line(run.state.journal, line)
@@ -84,7 +84,7 @@ def report_and_record_death(run: Run, death: UnjudgedIteration) -> None:
 
 def put_list_back(run: Run, death: UnjudgedIteration, end: TreeAfterDeath | None) -> None:
     """Under --strict puts the task list back; what the user changed after the supervisor's note stays."""
-    own = death.last_vouched_text if run.prepared_mode.is_strict_build else b""
+    own = death.last_vouched_text if run.prepared_mode.is_strict_loop else b""
     if any(task.mark == "~" for task in tasks.read_tasks(own)):
         left = os.fsencode(end.progress) if end else run.file.text
         if edits.restore_own_sections(own, left).text != left:  # else its content is the user's
@@ -93,7 +93,7 @@ def put_list_back(run: Run, death: UnjudgedIteration, end: TreeAfterDeath | None
         undo_ticks(run, death.mode, own)
 
 
-def reverify_or_refuse_plan_done(run: Run) -> None:
+def unverify_or_refuse_plan_done(run: Run) -> None:
     """Has an unchecked RALPH_DONE verified, or refuses it if nothing can verify it."""
     if run.read_progress().done:
         open_ones = describe_open_tasks(run.file.last)

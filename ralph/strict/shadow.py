@@ -211,9 +211,9 @@ def load_tree_notes(state: State, death: UnjudgedIteration) -> tuple[TreeBefore 
     The first is None if it was unguarded, or the note incomplete; the second if the supervisor was killed as well.
     """
     before, end = state.load_note(TreeBefore), state.load_note(TreeAfterDeath)
-    if not before or death.transcript.name != before.record:
+    if not before or death.transcript.name != before.transcript_name:
         return None, None
-    return before, end if end and end.record == before.record else None
+    return before, end if end and end.transcript_name == before.transcript_name else None
 
 
 def resume_shadow(before: TreeBefore, end: TreeAfterDeath | None = None) -> Shadow | None:
@@ -244,7 +244,7 @@ def record_tree_after_death(state: State, death: UnjudgedIteration) -> None:
         later.update_snapshot(changes)
         repository = Repository(before.repository_paths) if before.repository_paths else None
         note = TreeAfterDeath(
-            record=before.record,
+            transcript_name=before.transcript_name,
             changes=changes,
             head=repository.branch_and_commit() if repository else (),
             staged=repository.staged_checksum() if repository else 0,

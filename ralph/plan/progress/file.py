@@ -12,7 +12,7 @@ from ralph import files
 from ralph.errors import RalphError
 from ralph.plan.progress.edits import section_lines
 from ralph.plan.progress.reading import Progress, parse
-from ralph.process.lock import wait_for_turn
+from ralph.process.lock import hold_edit_lock
 from ralph.store.state import State
 
 P = ParamSpec("P")
@@ -92,7 +92,7 @@ class ProgressFile:
         Makes the file if it is missing. What others write meanwhile is never lost. Raises RalphError if they keep
         writing.
         """
-        with files.os_errors_as_ralph_errors(self.path, "written"), wait_for_turn(self._state.edit_lock_path()):
+        with files.os_errors_as_ralph_errors(self.path, "written"), hold_edit_lock(self._state.edit_lock_path()):
             for _ in range(_EDIT_TRIES):
                 self.read()
                 new = change(self.text, *more, **named)
