@@ -323,7 +323,7 @@ def test_of_the_figures_in_the_status_line_as_many_are_shown_as_fit() -> None:
     tally = Tally(iterations=6, cost_usd=3.41)
     file = SimpleNamespace(path=Path("none"), last=parse(progress_text(*["x done"] * 3, *["open"] * 12).encode()))
     now: Any = SimpleNamespace(view=view, tally=tally, file=file, elapsed_s=lambda: 3720)
-    now.latest, now.settings, now.controller = CurrentIteration(number=7), Settings(), TaskController()
+    now.iteration, now.settings, now.controller = CurrentIteration(number=7), Settings(), TaskController()
     now.console = SimpleNamespace(activity=None)
     for width, line in FITS.items():
         assert status_lines(now, width) == line

@@ -92,7 +92,7 @@ class Tools:
         done = {one.id for one in self._read_tasks() if one.done}
         if waits_for := [name for name in task.waits_for if name not in done]:
             raise RalphError(f"{task_id} waits for {join_names(waits_for)}")
-        if not self._proposes and (red := self._run_task_checks(task)):
+        if not self._proposes and (red := self._why_checks_fail(task)):
             raise RalphError(f"{task_id} is not done: {'; '.join(red)}")
         answer = self._edit_task(task_id, edits.with_mark, "x", *(one.id for one in task.self_and_completed_parents))
         if verification_notes:
@@ -170,7 +170,7 @@ class Tools:
             raise RalphError(f"{task_id} is not the task of this iteration; ralph_get_next_task tells which is")
         return task
 
-    def _run_task_checks(self, task: Task) -> list[str]:
+    def _why_checks_fail(self, task: Task) -> list[str]:
         """Returns why checks of the task fail, each with the end of its output."""
         settings = self._settings
 

@@ -210,7 +210,7 @@ def _close_run(run: Run, stop: Stop) -> None:
         notices.notify_ended(run, stop)
     deadline = time.monotonic() + run.clock.notices_wait_s
     while run.outbox.has_pending() and time.monotonic() < deadline and not signals.is_impatient():
-        signals.wait(0.05)
+        signals.wait_for_input_or_signal(0.05)
     run.outbox.drop_pending()
     programs.kill_called_programs()
     run.screen.close()

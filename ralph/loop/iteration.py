@@ -18,7 +18,7 @@ from ralph.process import signals
 from ralph.process.supervisor import Command
 from ralph.run import notices
 from ralph.run.context import Run
-from ralph.run.evidence import refuse_done
+from ralph.run.evidence import refuse_plan_done
 from ralph.run.judge import AroundTurn, Iteration, TaskController, add_to_tally, quote_tasks, wait_before_repeat_s
 from ralph.run.stop_rules import Reason, Stop, needs_final_check, remaining_usd
 from ralph.store import journal
@@ -48,14 +48,14 @@ class PlainController(TaskController):
         if self._run.settings.once:
             iteration = undo_ticks_and_end_mode(self._run, iteration)
         if iteration.refused:
-            refuse_done(self._run, iteration.refused, iteration.missing)
+            refuse_plan_done(self._run, iteration.refused, iteration.missing)
         return iteration
 
 
 def run_agent_once(run: Run) -> Iteration:
     """Runs the agent once, ends everything that it started, and returns what it did and changed."""
     agent = (run.free_agents() or run.prepared_mode.agents)[0]
-    prompt = _begin_iteration(run, agent)
+    prompt = _begin_and_render_prompt(run, agent)
     before, file, current = run.file.last, run.file, run.iteration
     messages = LostMessageWatch(file.path, current.text_before)
     with run.controller.around_turn() as findings:
@@ -91,7 +91,7 @@ def run_agent_once(run: Run) -> Iteration:
     return Iteration(before=before, after=file.last, turn=turn, commits=commits, changed=changed, findings=findings)
 
 
-def _begin_iteration(run: Run, agent: Agent) -> str:
+def _begin_and_render_prompt(run: Run, agent: Agent) -> str:
     """Announces the next iteration, and returns its prompt.
 
     Raises RalphError, before money is spent, if it cannot succeed.

@@ -314,6 +314,6 @@ class ParallelController(TaskController):
         """Ends all work, also after an error, and marks no task as in progress any more."""
         for attempt in self._running_or_queued:
             attempt.is_canceled = True
-        self._executor.close()
+        self._executor.end_attempts()
         with contextlib.suppress(RalphError):
             self._file.edit(edits.with_tidy_list)

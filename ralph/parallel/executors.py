@@ -42,7 +42,7 @@ class LocalExecutor:
         attempt.doing, attempt.is_canceled = "", False
         attempt.work = self._threads.submit(self._do_job, attempt, job)
 
-    def close(self) -> None:
+    def end_attempts(self) -> None:
         """Returns when all attempts have ended, which must be canceled."""
         self._threads.shutdown()
 
@@ -111,11 +111,11 @@ class DaskExecutor(LocalExecutor):
                 if not path:
                     run.console.complain(f"the worker {worker} has no {agent.command[0]} on its PATH")
 
-    def close(self) -> None:
+    def end_attempts(self) -> None:
         """Has the workers end their attempts, and does not wait for that."""
         with suppress(Exception):  # raised if the cluster is gone
             self._client.close()
-        super().close()
+        super().end_attempts()
 
     def _run_attempt(self, attempt: TaskAttempt, job: bytes) -> Finished:
         future = self._client.submit(attempt_on_worker, job, pure=False)

@@ -34,4 +34,4 @@ class RunClock:
 
     def sleep(self, seconds: float) -> None:
         """Waits up to that long; a signal ends the wait."""
-        signals.wait(seconds)
+        signals.wait_for_input_or_signal(seconds)

@@ -49,7 +49,7 @@ def is_impatient() -> bool:
     return any(number == signal.SIGQUIT or at - _received[0][1] > _ASKED_AGAIN_S for number, at in _received)
 
 
-def wait(seconds: float, *inputs: int | IO[bytes]) -> bool:
+def wait_for_input_or_signal(seconds: float, *inputs: int | IO[bytes]) -> bool:
     """Sleeps up to that long, or until a signal, a child's end or input in `inputs`; returns whether one can be read.
 
     Only in the main thread do a signal and a child's end cut the sleep short: if another thread took the byte, the main

@@ -113,9 +113,9 @@ def parse_invocation(chosen: dict[str, Any], agent_arguments: Sequence[str], clo
     return Invocation(plan, mode, given, agent_arguments, clock, bool(requirements), **chosen)
 
 
-def suggest_for_missing_plan(plan: str, mode: str) -> str:
+def suggest_for_missing_plan(first_word: str, mode: str) -> str:
     """Suggests what was likely meant if the first word is not a plan: a verb, a plan, or a mode before its plan."""
     known = {one: f"ralph {mode or 'PLAN'} {one}" for one in _mode_names()}
     root: Any = click.get_current_context().find_root().command
     known |= {word: f"ralph {word} {mode}".rstrip() for word in (*root.commands, *map(str, Path().glob("*.md")))}
-    return did_you_mean(plan, known)
+    return did_you_mean(first_word, known)

@@ -144,7 +144,7 @@ class TreeGuard:
             if time.monotonic() > deadline or signals.interrupted():
                 return f"{lock}: another git still holds the index"
             self._complain(f"waiting for the git that holds {lock}", once="index")
-            signals.wait(_POLL_S)
+            signals.wait_for_input_or_signal(_POLL_S)
         return ""
 
     @_disk_errors_end_the_run

@@ -12,7 +12,7 @@ from ralph.plan.tasks import edits
 from ralph.process.lock import Lock
 from ralph.process.programs import end_marked_processes
 from ralph.run.context import Run
-from ralph.run.evidence import refuse_done
+from ralph.run.evidence import refuse_plan_done
 from ralph.run.judge import describe_open_tasks
 from ralph.screen.view import AgentView
 from ralph.store import journal
@@ -100,7 +100,7 @@ def unverify_or_refuse_plan_done(run: Run) -> None:
         if run.settings.verify and not open_ones:
             run.file.edit(progress.without_control_lines, "Verified")
         else:
-            refuse_done(run, [open_ones or "ralph was ended before it could check it"])
+            refuse_plan_done(run, [open_ones or "ralph was ended before it could check it"])
 
 
 def undo_forbidden_changes(run: Run, death: UnjudgedIteration, before: TreeBefore, end: TreeAfterDeath | None) -> None:
