@@ -109,6 +109,18 @@ def test_a_plain_iteration_with_only_leaves_in_commits_what_may_stay(project: Pr
     assert "put back in #1: outside, 1 commit" in project.ralph("log", "feature.md").stdout
 
 
+def test_the_commit_that_a_death_cut_off_gets_the_tracked_progress_file_too(project: Project, agent: Agent) -> None:
+    wants(project, ONE)
+    project.does("git add feature_PROGRESS.md; git commit -qm track")
+    once = project.outputs / "once"
+    executable(project.root / ".git" / "hooks" / "pre-commit", f"[ -e {once} ] && exit 0; touch {once}; {KILL} $PPID")
+    agent.story(tries(writes("one.txt", "1")))
+    dies(project, "--strict")
+    run = built(project)
+    assert files_of(project) == ["feature_PROGRESS.md", "one.txt"], run.text
+    assert "- [x] one" in project.git("show", "HEAD:feature_PROGRESS.md")
+
+
 def test_a_tick_whose_commit_a_hook_refuses_is_taken_back(project: Project, agent: Agent) -> None:
     """Ralph dies while the hook runs, which is then let go on."""
     wants(project, ONE)

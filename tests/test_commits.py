@@ -39,6 +39,26 @@ def test_a_submodules_new_commit_is_committed_and_what_git_ignores_is_named(proj
     assert project.git("status", "--porcelain") == "?? feature_PROGRESS.md\n", run.text
 
 
+def test_what_is_in_a_repository_that_the_agent_made_is_named_and_the_rest_is_committed(
+    project: Project, agent: Agent
+) -> None:
+    """`git add` takes nothing from there, and says nothing."""
+    project.does("mkdir scratch; echo 1 > scratch/a")
+    wants(project, ONE)
+    agent.story(tries(writes("one.txt", "1"), runs("git init -q scratch; echo 2 > scratch/a")))
+    run = built(project)
+    assert files_of(project) == ["one.txt"], run.text
+    assert "scratch/a changed, and no commit has that: git ignores it" in run.text
+
+
+def test_a_hook_may_add_the_progress_file_that_git_did_not_track(project: Project, agent: Agent) -> None:
+    executable(project.root / ".git" / "hooks" / "pre-commit", "git add -A")
+    wants(project, ONE)
+    agent.story(tries(writes("one.txt", "1")))
+    run = built(project)
+    assert files_of(project) == ["feature_PROGRESS.md", "one.txt"], run.text
+
+
 def test_a_file_is_there_for_a_check_where_the_commit_has_it(project: Project, agent: Agent) -> None:
     """What git ignores is in none, and need not be."""
     checks = ("`built.log` exists", "`one.txt` exists", "`app.py` contains `mine`", "`theirs.txt` exists")

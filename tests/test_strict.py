@@ -382,7 +382,7 @@ def test_a_signal_puts_the_task_down_also_in_the_middle_of_its_checks(project: P
 def test_a_failed_attempt_climbs_the_ladder_of_models_and_a_new_task_begins_at_its_foot(
     project: Project, agent: Agent
 ) -> None:
-    """Also in the next start, since the task's own lines say it; the last model_index is the last."""
+    """Also in the next start, since the task's own lines say it; the last rung is the last."""
     wants(project, ONE + OTHER + "  - after: one\n")
     good = tries(writes("one.txt", "1\n"))
     agent.story(tries(), tries(), good, tries(writes("two.txt", "2\n")))

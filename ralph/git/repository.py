@@ -206,13 +206,15 @@ class Repository(Git):
     def commit_files(
         self,
         names: Collection[str],
+        if_tracked: Collection[str],
         message: str,
         run: Callable[[Sequence[str], bytes], str],
     ) -> tuple[Commits, str, list[str]]:
         """Commits exactly these files as they are now. Returns what was committed, why not, and what was left out.
 
-        Other files that the user has staged stay staged. Ignored, untracked files are left out. `run` runs git with the
-        project's hooks; names come by standard input, since a sandbox may hide ralph's files.
+        So are those of `if_tracked` that git tracks. Other files that the user has staged stay staged. Ignored,
+        untracked files are left out. `run` runs git with the project's hooks; names come by standard input, since a
+        sandbox may hide ralph's files.
         """
         before = self.head_commit()
         found = self.existing_files(names)
@@ -222,9 +224,8 @@ class Repository(Git):
         added = self._call("add", "--intent-to-add", "--ignore-errors", *_NAMED, stdin=literal_pathspecs(there))
         if added.code not in (0, 1):
             return Commits(), f"git add fails: {error_text(added)}", []
-        known = there
-        if added.code or len(there) < len(names):  # some are ignored, or gone
-            known = ({*names} - folders).intersection(self.list_names("ls-files", "-z"))
+        may_change = {*names, *if_tracked}
+        known = (may_change - folders).intersection(self.list_names("ls-files", "-z"))
         left_out = sorted(there - known)
         if not known:  # git would take no name for all of them
             return Commits(), "", left_out
@@ -239,7 +240,7 @@ class Repository(Git):
         if now == before:
             return Commits(), "" if had_nothing else failed, left_out
         made, in_it = self.changes_in_commit(now)
-        more = [name for name in in_it if name not in names]
+        more = [name for name in in_it if name not in may_change]
         if more or made.base != before:
             why = f"a hook moved HEAD, or put more into the commit than the task changed: {join_names(more)}"
             return Commits(), why, []

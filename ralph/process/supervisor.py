@@ -82,7 +82,7 @@ class Supervisor:
 
     def __init__(self, mark: str, clock: RunClock, lock: int, at_last: Callable[[], None]):
         assert threading.active_count() == 1, "a fork copies the locks that other threads hold, and not the threads"
-        self.mark, self._pace = mark, clock
+        self.mark, self._clock = mark, clock
         (its_reads, self._writes), (reads, its_writes) = os.pipe(), os.pipe()
 
         def supervise() -> None:
@@ -115,12 +115,12 @@ class Supervisor:
         with os_errors_as_ralph_errors(job.output, "written"):
             output, errors = io.FileIO(job.output, "w+"), io.FileIO(job.errors, "w+")
         _send(self._writes, job)
-        began = heard_at = self._pace.awake_s()
+        began = heard_at = self._clock.awake_s()
         has_news = is_over = has_ended = False
         try:
             while not has_ended or (has_news and not signals.is_impatient()):
                 has_ended = signals.wait_for_input_or_signal(0.0 if has_news else 0.2, self._reads)
-                now = self._pace.awake_s()  # before the read, so that no output older than this is missed
+                now = self._clock.awake_s()  # before the read, so that no output older than this is missed
                 news = output.read(_CHUNK), errors.read(_CHUNK)
                 if has_news := any(news):
                     heard_at = now
@@ -138,7 +138,7 @@ class Supervisor:
             try:
                 ended: Ended = pickle.load(self._reads)  # noqa: S301 - its own other half
             except _GONE:
-                end_marked_processes(self.mark, self._pace.patience)  # descent is no longer known, but the mark is
+                end_marked_processes(self.mark, self._clock.patience)  # descent is no longer known, but the mark is
                 what = "the supervisor died: the process of ralph's below which all runs"
                 raise RalphError(what, 1, fix="start ralph again") from None
         return ended

@@ -8,7 +8,7 @@ class Console:
     """Prints ralph's own lines, and knows ralph's current activity."""
 
     def __init__(self, screen: Screen, clock: RunClock):
-        self.screen, self._pace = screen, clock
+        self.screen, self._clock = screen, clock
         self._complaints = set[str]()
         self.activity: tuple[str, float] | None = None
         """What ralph is doing, and since when; None while the agent works."""
@@ -22,7 +22,7 @@ class Console:
 
     def set_activity(self, doing: str) -> None:
         """Sets the activity that the status line shows."""
-        self.activity = doing, self._pace.since_boot_s()
+        self.activity = doing, self._clock.since_boot_s()
 
     def announce_stopping(self, what: str) -> None:
         """Prints that ralph is stopping something, which may take some seconds."""

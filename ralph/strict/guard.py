@@ -155,15 +155,16 @@ class TreeGuard:
         """
         # another plan's progress file belongs to no task
         changed = {name for name in self._state.uncommitted_files(task) if not name.endswith("_PROGRESS.md")}
-        plan_if_in_place = os.path.relpath(self._plan, self._root) * self._run.prepared_mode.asked.in_place
-        own, failed = {*self._shadow.own, plan_if_in_place} & self._shadow.tracked, ""
+        own, failed = [*self._shadow.own], ""
+        if self._run.prepared_mode.asked.in_place:
+            own.append(os.path.relpath(self._plan, self._root))
         if self._run.settings.auto_commit:
             if self._has_jj and changed:
                 failed = try_jj_commit(changed, message)
                 self.committed = Commits(count=int(not failed))
             elif self._repository and not self._has_jj:
-                names, run_git = changed | own, self._failure_of_git_with_hooks
-                self.committed, failed, left_out = self._repository.commit_files(names, message, run_git)
+                run_git = self._failure_of_git_with_hooks
+                self.committed, failed, left_out = self._repository.commit_files(changed, own, message, run_git)
                 if left_out and not failed:
                     self._complain(f"{join_names(left_out)} changed, and no commit has that: git ignores it")
         if failed:
@@ -298,7 +299,7 @@ class TreeGuard:
             has_forbidden |= any(self._why_forbidden(name.lstrip("\n")) for name in names if name.strip("\n"))
         if has_forbidden and (ref := self._put_head_and_index_back(end)):
             message = repository.output_or_empty("log", "-1", "--format=%B", ref)
-            _, failed, _ = repository.commit_files(changed, message, self._failure_of_git_with_hooks)
+            _, failed, _ = repository.commit_files(changed, (), message, self._failure_of_git_with_hooks)
             if failed:
                 self._complain(f"what may stay of the agent's commits stays uncommitted: {failed}")
 

@@ -58,8 +58,6 @@ class Shadow(Git):
         self._rules = files.read_or_empty(folder / "info" / "exclude")
         self.own = [name for name in own if not name.startswith("..")]
         self.protected = protected
-        self.tracked = set[str]()
-        """What the project tracked when the run began."""
         self._protected_when_begun = dict[str, float]()
         self.snapshot = TreeSnapshot()
         """The state of all files when the iteration began."""
@@ -67,7 +65,6 @@ class Shadow(Git):
     def take_snapshot(self, repository: Repository | None) -> None:
         """Takes a snapshot of all files when an iteration begins."""
         tracked = [] if self.snapshot.checksum else self._remake_and_list_tracked(repository)
-        self.tracked.update(tracked)
         self.snapshot = self.snapshot._replace(at=time.time() - TICK_S, left_alone=[])
         found = self._file_statuses()
         rules = [name for name, how in found.items() if how == HIDDEN and is_ignore_file(name)]
