@@ -56,14 +56,10 @@ _CHARTS = (
 )
 
 
-def _outcome_look(row: Record) -> str:
-    return "good" if row.success else "bad" if row.counted else "again"
-
-
 def _make_charts(rows: list[Record]) -> Rows:
     """Yields the title, a legend, the kinds of parts, the highest value and the bars of each chart that has any.
 
-    A bar is how the iteration ended, its numbers in words, and the kinds and values of its parts.
+    A bar is its iteration's numbers in words, and the kinds and values of its parts.
     """
     for title, shown, kinds in _CHARTS:
         bars = []
@@ -71,8 +67,8 @@ def _make_charts(rows: list[Record]) -> Rows:
             figures = vars(row) | {"left": row.total - row.done}
             parts = [(kind, figures[name]) for kind, name in kinds.items() if figures[name]]
             numbers = " · ".join([row.summary, *(f"{kind} {shown(value)}" for kind, value in parts)])
-            bars.append((_outcome_look(row), numbers, parts))
-        if top := max((sum(value for _, value in parts) for *_, parts in bars), default=0):
+            bars.append((numbers, parts))
+        if top := max((sum(value for _, value in parts) for _, parts in bars), default=0):
             yield title, f"By iteration, at most {shown(top)}:", kinds, top, bars
 
 
@@ -116,8 +112,9 @@ def _event_lines(seen: PlanDetails) -> Rows:
     """Yields the look and the text of each event, the newest first, and the agent's last words."""
     for record in reversed(seen.records):
         if message := plans.describe_record(record):
+            outcome = "good" if record.success else "bad" if record.counted else "again"
             text = f"{format_moment(record.written_at, 0)} {shorten(message, 300)}"
-            yield f"{record.event} {_outcome_look(record)}", text, record.message * (record.event == "iteration")
+            yield f"{record.event} {outcome}", text, record.message * (record.event == "iteration")
 
 
 def render_page(seen: PlanDetails) -> bytes:
@@ -130,7 +127,7 @@ def render_page(seen: PlanDetails) -> bytes:
     name, rows = seen.plan.name, seen.iterations[-_MOST_ROWS:]
     legend = (
         f"At most the newest {_MOST_ROWS} iterations; `ralph log {name}` has all of them. "
-        "Point at a bar for its numbers; red below it: it went wrong, amber: it did not count."
+        "Point at a bar for its numbers."
     )
     about = f"The newest first. `ralph log {name} N` shows what the agent said and did in iteration N."
     text: str = template.render(

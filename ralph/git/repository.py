@@ -107,6 +107,8 @@ class Repository(Git):
         super().__init__(root, os.environ | env)
         self.index_copy = shadow_folder(root) / "index-of-project"
         """Where `save_head_and_index` saves a copy of the index."""
+        # Those of `if_tracked` that git did not track at the last commit.
+        self._untracked = set[str]()
 
     @classmethod
     def find_around(cls, top: Path) -> "Repository | None":
@@ -225,14 +227,20 @@ class Repository(Git):
         if added.code not in (0, 1):
             return Commits(), f"git add fails: {error_text(added)}", []
         may_change = {*names, *if_tracked}
-        known = (may_change - folders).intersection(self.list_names("ls-files", "-z"))
-        left_out = sorted(there - known)
+        known = may_change - folders - self._untracked
+        # like the user's own `git commit`, except that it asks nothing, and uses the hooks' folder of the start
+        pinned = ("-c", f"core.hooksPath={self.hooks}", "-c", "maintenance.auto=false")
+        commit = ("commit", "--only", "--quiet", "--cleanup=whitespace", "-m", message.replace("\0", ""), *_NAMED)
+        argv = ["git", "-C", str(self.root), *pinned, *commit]
+        failed = run(argv, literal_pathspecs(known)) if known else ""
+        # of some git knows nothing: ignored, or in a repository within the tree, of which git add says nothing
+        if failed and (not_added := known.difference(self.list_names("ls-files", "-z"))):
+            self._untracked |= not_added.intersection(if_tracked)
+            known -= not_added
+            failed = run(argv, literal_pathspecs(known)) if known else ""
+        left_out, named = sorted(there - known), literal_pathspecs(known)
         if not known:  # git would take no name for all of them
             return Commits(), "", left_out
-        # like the user's own `git commit`, except that it asks nothing, and uses the hooks' folder of the start
-        pinned, named = ("-c", f"core.hooksPath={self.hooks}", "-c", "maintenance.auto=false"), literal_pathspecs(known)
-        commit = ("commit", "--only", "--quiet", "--cleanup=whitespace", "-m", message.replace("\0", ""), *_NAMED)
-        failed = run(["git", "-C", str(self.root), *pinned, *commit], named)
         had_nothing = failed and self._call(*commit, "--dry-run", stdin=named).code == 1
         if failed or (self.hooks / "pre-commit").exists():  # a hook may have committed another version than is staged
             self._call("reset", "--quiet", *_NAMED, stdin=named)
