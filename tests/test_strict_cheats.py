@@ -32,6 +32,16 @@ def test_its_checks_tick_nothing_move_no_head_and_change_nothing_outside_of_only
     assert files_of(project) == ["tests/check.sh"]
 
 
+def test_a_tick_of_the_agents_own_is_undone_though_the_file_is_as_long_as_before(
+    project: Project, agent: Agent
+) -> None:
+    wants(project, ONE + OTHER)
+    agent.story(tries(writes("one.txt", "1"), runs("sed -i 's/- \\[ \\]/- [x]/' feature_PROGRESS.md")))
+    run = built(project, "--max-iterations", "1", code=3)
+    assert marks_of(project) == ["- [x] one", "- [ ] oth"], run.text
+    assert "undone, since the tasks are ralph's while an iteration runs" in run.text
+
+
 def test_a_hook_that_says_no_or_that_it_wrote_ticks_and_commits_nothing(project: Project, agent: Agent) -> None:
     """Also where git's own folder for them leads into the project."""
     executable(project.root / "hooks" / "pre-commit", "echo THE HOOK SAYS NO >&2; exit 1")

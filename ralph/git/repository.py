@@ -107,7 +107,7 @@ class Repository(Git):
         super().__init__(root, os.environ | env)
         self.index_copy = shadow_folder(root) / "index-of-project"
         """Where `save_head_and_index` saves a copy of the index."""
-        # Those of `if_tracked` that git did not track at the last commit.
+        # Those of `if_tracked` without which a commit had to be tried again.
         self._untracked = set[str]()
 
     @classmethod
