@@ -14,12 +14,17 @@ LATE = f"trap : TERM; trap 'echo late > late.txt; exit' INT; {KILL}; sleep 60 & 
 """Its last write comes when ralph is dead, and it is being ended."""
 TREE = """
 for one in a b gone; do echo $one > $one.txt; done; git add .; git commit -qm tree
-git config core.logAllRefUpdates false; rm -rf .git/logs; echo mine > staged.txt; git add staged.txt
+git config core.logAllRefUpdates false; rm -rf .git/logs
+for one in staged dropped; do echo mine > $one.txt; git add $one.txt; done
 """
 PERSON = """
 echo 'the version to commit' > a.txt; git add a.txt; echo 'a scribble on top' > a.txt; rm gone.txt
-echo mine > new.txt; git add new.txt; git commit -qm 'my own' new.txt; echo 'and mine' >> early.txt; rm b.txt
+echo mine > new.txt; git add new.txt; git commit -qm 'my own' new.txt; echo 'and mine' >> early.txt
+echo 'mine on top' > b.txt; git add b.txt; rm b.txt
 """
+
+
+LOOKS = runs("git diff --cached --name-only > ../staged.txt")
 
 
 def dies(project: Project, *options: str) -> None:
@@ -35,18 +40,29 @@ def test_what_the_agent_did_is_its_tasks_and_what_the_user_did_since_stays(
     """Stages, commits where git keeps no log, removes, and goes on with the agent's own file."""
     project.does(TREE)
     wants(project, ONE)
-    works = [writes("early.txt", "1\n"), writes("b.txt", "2\n"), runs("git add -A"), runs(LATE)]
-    agent.story(tries(*works), tries(writes("one.txt", "1")))
+    works = [writes("early.txt", "1\n"), writes("b.txt", "2\n")]
+    stages = runs("git add -A; git rm -q --cached dropped.txt")
+    agent.story(tries(*works, stages, runs(LATE)), tries(LOOKS, writes("one.txt", "1")))
     dies(project, "--strict", *options)
     project.does(PERSON)
     run = built(project, *options)
     assert subjects(project) == ["one: Did it", "my own", "tree", "plan"], run.text
-    assert files_of(project) == ["early.txt", "feature_PROGRESS.md", "late.txt", "one.txt"]
+    assert files_of(project) == ["early.txt", "late.txt", "one.txt"]
     assert project.git("show", "HEAD:early.txt") == "1\nand mine\n"
-    left = ["MM a.txt", "MD b.txt", " M feature_PROGRESS.md", " D gone.txt", "A  staged.txt"]  # what either staged
+    assert (project.root.parent / "staged.txt").read_text().split() == ["a.txt", "b.txt", "dropped.txt", "staged.txt"]
+    left = ["MM a.txt", "MD b.txt", "A  dropped.txt", " D gone.txt", "A  staged.txt", "?? feature_PROGRESS.md"]
     assert project.git("status", "--porcelain").splitlines() == left
-    assert project.git("show", ":a.txt") == "the version to commit\n"
+    assert project.git("show", ":a.txt", ":b.txt") == "the version to commit\nmine on top\n"
     assert (project.root / "a.txt").read_text() == "a scribble on top\n"
+
+
+def test_what_the_agent_staged_and_the_user_committed_since_is_not_taken_back(project: Project, agent: Agent) -> None:
+    wants(project, ONE)
+    agent.story(tries(writes("early.txt", "1"), runs(f"git add -A; {KILL}")), tries(LOOKS, writes("one.txt", "1")))
+    dies(project, "--strict")
+    project.git("commit", "-qm", "my own")
+    built(project)
+    assert (project.root.parent / "staged.txt").read_text() == ""
 
 
 def test_where_nobody_could_look_all_counts_as_the_iterations_is_reported_and_kept(

@@ -74,6 +74,11 @@ class Git:
         """Runs git with `-z` and returns the names that it prints."""
         return names_in(self.run(*arguments))
 
+    def index_lines(self) -> dict[str, str]:
+        """Returns each line of `git ls-files --stage`, by name; none if git cannot read the index."""
+        lines = names_in(self._call("ls-files", "--stage", "-z").stdout)
+        return {line.partition("\t")[2]: line for line in lines}
+
     def existing_files(self, names: Iterable[str]) -> dict[str, os.stat_result]:
         """Returns the status of the existing files among these names, without those beyond a link."""
         real, found = functools.cache(os.path.realpath), {}
@@ -158,9 +163,20 @@ class Repository(Git):
         if not staged:
             self.index.unlink(missing_ok=True)
 
-    def staged_checksum(self) -> int:
-        """Returns a checksum of what is staged, without what git remembers of timestamps."""
-        return binascii.crc32(os.fsencode(self.output_or_empty("ls-files", "--stage", "-z")))
+    def unstage(self, at_end: Mapping[str, str], commit: str) -> None:
+        """Undoes what was staged after the index was saved, until it was as `at_end`; what the user did since stays.
+
+        That is what was staged later, or committed on top of `commit`.
+        """
+        saved = Git(self.root, {**self._env, "GIT_INDEX_FILE": str(self.index_copy)}).index_lines()
+        now = self.index_lines()
+        committed = names_in(self._call("diff-tree", "-r", "--name-only", "-z", commit, "HEAD").stdout)
+        names = (saved.keys() | at_end).difference(committed)
+        undone = [name for name in names if saved.get(name) != at_end.get(name) == now.get(name)]
+        # a mode of 0 removes the name
+        removed = [f"0{now[name][6:]}" for name in undone if name in now]
+        back = filter(None, map(saved.get, undone))
+        self.run("update-index", "-z", "--index-info", stdin=nul_terminated([*removed, *back]))
 
     def put_head_back(self, branch: str, commit: str) -> tuple[str, int]:
         """Puts HEAD on that branch, and the branch at that commit; without a branch HEAD itself, with none before it.

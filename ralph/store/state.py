@@ -105,8 +105,8 @@ class TreeAfterDeath(StateNote):
     """What the iteration had changed, each with what git's status says of it."""
     head: Sequence[str]
     """The branch and the commit."""
-    staged: int
-    """The checksum of what was staged."""
+    index_lines: Mapping[str, str]
+    """The lines of git's index, by name."""
     progress: str
     """The text of the progress file."""
     snapshot: TreeSnapshot

@@ -313,7 +313,8 @@ class TreeGuard:
             return kept
         now, (branch, commit, were_begun) = repository.branch_and_commit(), head
         begun = [one for one in repository.operation_files() if one not in were_begun]
-        if end and [*end.head] != [*now]:
+        is_moved = end and [*end.head] != [*now]
+        if end and is_moved:
             if [*end.head] != [branch, commit]:
                 self._complain("HEAD was moved in the iteration in which ralph died, and by somebody since: it stays")
         elif begun or now != (branch, commit):
@@ -329,7 +330,9 @@ class TreeGuard:
             kept, count = repository.put_head_back(branch, commit)
             self._run.put_back.update({"commit": count} if count else {})
             self._complain(f"HEAD is put back where it was; what was there is {kept or 'nothing new'}")
-        if not end or end.staged == repository.staged_checksum():
+        if end and (is_moved or end.index_lines != repository.index_lines()):
+            repository.unstage(end.index_lines, commit)
+        else:
             repository.put_index_back()
         return kept
 

@@ -244,7 +244,7 @@ def record_tree_after_death(state: State, death: UnjudgedIteration) -> None:
             transcript_name=before.transcript_name,
             changes=changes,
             head=repository.branch_and_commit() if repository else (),
-            staged=repository.staged_checksum() if repository else 0,
+            index_lines=repository.index_lines() if repository else {},
             progress=files.read_text_or_empty(death.progress_path),
             snapshot=later.snapshot,
         )
