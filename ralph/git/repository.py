@@ -188,7 +188,7 @@ class Repository(Git):
         for one in dict.fromkeys((self.read_branch(branch) if branch else "", self.head_commit())):
             if one not in ("", commit):
                 kept = self.keep_commit(one)
-                count = int(self.output_or_empty("rev-list", "--count", one, *([f"^{commit}"] if commit else [])) or 0)
+                count = int(self.output_or_empty("rev-list", "--count", f"{commit}..{one}" if commit else one) or 0)
         self.run("update-ref", "--no-deref", *([branch or "HEAD", commit] if commit else ["-d", branch]))
         if branch:
             self.run("symbolic-ref", "-m", "ralph: put back", "HEAD", branch)

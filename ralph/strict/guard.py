@@ -294,8 +294,8 @@ class TreeGuard:
         if self.blocked or not repository or not head:
             return
         if repository.head_commit() != head[1]:
-            since = [f"^{head[1]}"] if head[1] else []
-            names = repository.list_names("log", "-z", "-m", "--format=", "--name-only", "--no-renames", "HEAD", *since)
+            since = f"{head[1]}..HEAD" if head[1] else "HEAD"
+            names = repository.list_names("log", "-z", "-m", "--format=", "--name-only", "--no-renames", since)
             has_forbidden |= any(self._why_forbidden(name.lstrip("\n")) for name in names if name.strip("\n"))
         if has_forbidden and (ref := self._put_head_and_index_back(end)):
             message = repository.output_or_empty("log", "-1", "--format=%B", ref)
