@@ -60,9 +60,9 @@ def run_git(
 
 
 def error_text(done: Finished) -> str:
-    """Why git failed, in its own words, or else its exit code."""
+    """Why git failed, in its own words, or else its exit code; empty if it did not."""
     message = done.stderr.decode(errors="replace").strip().removeprefix("fatal: ").removeprefix("error: ")
-    return message or str(done.code)
+    return (message or str(done.code)) if done.code else ""
 
 
 def nul_terminated(names: Iterable[str]) -> bytes:

@@ -57,8 +57,7 @@ class Git:
 
     def failure_of(self, *arguments: str) -> str:
         """Runs git and returns why it failed, in its words; empty if it did not."""
-        done = self._call(*arguments)
-        return error_text(done) if done.code else ""
+        return error_text(self._call(*arguments))
 
     @functools.cache  # noqa: B019 - a run asks one repository
     def apply_on_top(self, base: str, commit: str) -> tuple[str, list[str]]:
@@ -304,5 +303,4 @@ def try_jj_commit(names: Iterable[str], message: str) -> str:
     """Commits these files with jj (https://jj-vcs.github.io/jj/), which tracks changes itself. Returns why not."""
     filesets = [f"root-file:{json.dumps(name, ensure_ascii=False)}" for name in names]
     argv = ["jj", "--no-pager", "--color=never", "commit", "--message", message, *filesets]
-    done = call_program(argv, timeout_s=_TIMEOUT_S)
-    return error_text(done) if done.code else ""
+    return error_text(call_program(argv, timeout_s=_TIMEOUT_S))
