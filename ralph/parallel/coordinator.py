@@ -181,8 +181,7 @@ class ParallelController(TaskController):
             else:
                 for entry in queue.renew_checks():
                     self._executor.begin(entry, self._jobs.make_check(entry))
-                taken_back = (entry for entry in queue.entries if entry.is_taken_back(self._file.text))
-                ready = next(taken_back, queue.entry_ready_to_merge())
+                ready = next(filter(self._is_taken_back, queue.entries), queue.entry_ready_to_merge())
             if ready:
                 return self._iteration(ready)
             ended = self._wait_for_event()
@@ -203,7 +202,7 @@ class ParallelController(TaskController):
         run.git_settings.find_changes()  # before any git runs
         run.read_progress()
         for attempt in self._running_or_queued:
-            attempt.is_canceled |= bool(run.stop_if_interrupted()) or attempt.is_taken_back(self._file.text)
+            attempt.is_canceled |= bool(run.stop_if_interrupted()) or self._is_taken_back(attempt)
         if 0 < self._no_agent_before <= run.clock.unix_time_s():
             self._no_agent_before = 0.0
             self._begin_tasks()
@@ -213,6 +212,11 @@ class ParallelController(TaskController):
                 return attempt
         return None
 
+    def _is_taken_back(self, attempt: TaskAttempt) -> bool:
+        """Whether the user marked its task differently in the progress file, or deleted it."""
+        task = tasks.find_task(self._file.last.tasks, attempt.task.id)
+        return task is None or task.mark != "~"
+
     def _iteration(self, attempt: TaskAttempt) -> Iteration:
         """Returns what is known of an attempt or a check; gives the first one of a task a number and a transcript."""
         run, result = self._run, attempt.result
@@ -220,7 +224,7 @@ class ParallelController(TaskController):
         turn = result.to_turn()
         if stop := run.stop_if_interrupted():
             turn.outcome, turn.why = Outcome.INTERRUPTED, stop.why
-        elif attempt.is_taken_back(self._file.text):
+        elif self._is_taken_back(attempt):
             turn.outcome = Outcome.OK
         if not attempt.iteration.number:
             attempt.iteration = attempt.iteration._replace(
@@ -253,7 +257,7 @@ class ParallelController(TaskController):
             if iteration.is_merge and self._run.tally.crashes[task.id] >= _RESTARTS:
                 self._merge_obstacle = f"{iteration.turn.why}, which is"
             return iteration
-        if attempt.is_taken_back(self._file.text):
+        if self._is_taken_back(attempt):
             queue.set_aside(attempt)
             return replace(iteration, failed=f"{task.id} was taken back while it was tried", may_retry=True, moved=True)
         if not result.passed:

@@ -46,11 +46,6 @@ class TaskAttempt:
             return "".join(task.note_values("blocked"))
         return None if left.blocked_by_ralph else left.blocked
 
-    def is_taken_back(self, text: bytes) -> bool:
-        """Whether the user marked the task differently in this progress file, or deleted it."""
-        task = tasks.find_task(tasks.read_tasks(text), self.task.id)
-        return task is None or task.mark != "~"
-
     def with_agents_edits(self, text: bytes) -> bytes:
         """Returns the progress file with the agent's changes to the sections it may edit, and the task's evidence."""
         now = progress.encode_text(self.result.progress)
