@@ -155,12 +155,13 @@ class StrictController(PlainController):
         most, why = self._run.settings.max_tries, found.why_failed or found.why_unproved
         if found.rejected and sum(": rejected: " in one for one in task.note_values("failed")) >= _REJECTIONS - 1:
             most = task.failed_tries + 1  # builder and reviewer do not agree, so the user decides
-        has_bad_work = found.rejected or found.red or role in (roles.last_writer, roles.fix)
-        if not has_bad_work:  # else the role failed, which does not count as an attempt at the task
+        if found.rejected:
+            role = roles.last_writer
+        elif found.red:
+            role = roles.fix or roles.last_writer
+        elif role not in (roles.last_writer, roles.fix):  # the role failed, which is not an attempt at the task
             self._mark_task(" ", "role", f"{role}: {why}")
             return replace(iteration, failed=f"{task.id}, {role}: {why}")
-        if found.rejected or found.red:
-            role = roles.last_writer if found.rejected else roles.fix or roles.last_writer
         if role:
             self._mark_task(" ", "role", role)
         self._edit_and_vouch(edits.with_failure, task.id, why, most, keep_claim=bool(found.why_unproved))
