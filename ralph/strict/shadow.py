@@ -129,11 +129,14 @@ class Shadow(Git):
             raise RalphError(f"{self.folder}: was changed, and does not know any more how files were", 1)
         differ = {name: how for name, how in found.items() if how not in (_SAME, HIDDEN)}
         if any(map(is_ignore_file, differ)):  # what nobody has touched since is not new, only no longer ignored
-            new = [name for name, how in differ.items() if how == NEW]
-            for name in [name for name in new if 0.0 < touched_at(self.root / name) < self.snapshot.at]:
-                del differ[name]
-        hidden_rules = {name for name, how in found.items() if how == HIDDEN and is_ignore_file(name)}
-        differ |= dict.fromkeys(hidden_rules.difference(self.snapshot.hidden_rules), HIDDEN)
+            for name in [name for name, how in differ.items() if how == NEW]:
+                if 0.0 < touched_at(self.root / name) < self.snapshot.at:
+                    del differ[name]
+        differ |= {
+            name: how
+            for name, how in found.items()
+            if how == HIDDEN and is_ignore_file(name) and name not in self.snapshot.hidden_rules
+        }
         same = [name for name, how in found.items() if how == _SAME and with_modes]
         looked_at = self.existing_files(same).items()
         differ |= {name: "AM" for name, there in looked_at if _unusual_mode(there) != self.snapshot.modes.get(name)}
