@@ -353,11 +353,12 @@ class TreeGuard:
 
         Ignore rules are undone first, and alone, since they may hide other changes.
         """
-        undone, visible, shadow = defaultdict[str, list[str]](list), set[str](), self._shadow
+        undone, visible_at_first, shadow = defaultdict[str, list[str]](list), set[str](), self._shadow
         for number in range(9):
             changes = shadow.changes(with_modes=bool(self._before.only))
+            visible = {name for name, how in changes.items() if how != HIDDEN}
             if number == 0:
-                visible = {name for name, how in changes.items() if how != HIDDEN}
+                visible_at_first = visible
             reasons = {name: why for name in sorted(changes.keys() - self._changed_by_user) if (why := why_undo(name))}
             rules = [*filter(is_ignore_file, reasons)]
             wrong = rules or [*reasons]
@@ -368,9 +369,9 @@ class TreeGuard:
                 wrong = []
             shadow.put_back(wrong, changes, self._state.free_kept_path)
             for name in wrong:
-                undone[reasons[name] if name in visible else _HIDDEN].append(name)
+                undone[reasons[name] if name in visible_at_first else _HIDDEN].append(name)
             if self.blocked or not rules:
-                return {name for name, how in changes.items() if how != HIDDEN}.difference(wrong), undone
+                return visible.difference(wrong), undone
         raise RalphError(f"{join_names(wrong)}: cannot be put back in {self._root}", 1)
 
     def _why_forbidden(self, name: str) -> str:
