@@ -111,7 +111,7 @@ class ParallelController(TaskController):
         if self._merge_obstacle:
             count = plural(len(self.queue.entries), "finished task")
             return Stop(Reason.QUEUED, f"{self._merge_obstacle} in the way of {count}")
-        return self._stop or acceptance.nothing_to_begin(tasks.read_tasks(self._file.text), self._settings.task)
+        return self._stop or acceptance.nothing_to_begin(self._file.last.tasks, self._settings.task)
 
     def _begin_tasks(self) -> None:
         """Begins the tasks that can begin now, each with its share of the money that is left.
@@ -131,7 +131,7 @@ class ParallelController(TaskController):
         while len(running) < most and run.clock.unix_time_s() >= self._no_agent_before:
             tally = replace(run.tally, iterations=run.tally.iterations + len(running))
             is_over = stop_reason(self._file.last, tally, settings, run.elapsed_s())
-            listed = tasks.read_tasks(self._file.text)
+            listed = self._file.last.tasks
             task = tasks.select_next(listed, settings.task, run.tally.crashes)
             if is_over or run.stop_if_interrupted() or not task:
                 return

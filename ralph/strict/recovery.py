@@ -119,7 +119,7 @@ def undo_forbidden_changes(run: Run, death: UnjudgedIteration, before: TreeBefor
 
 def commit_ticked_tasks(run: Run) -> None:
     """Commits tasks that were ticked and not committed, or unticks them."""
-    done = [task.id for task in tasks.read_tasks(run.file.text) if task.done]
+    done = [task.id for task in run.file.last.tasks if task.done]
     for name in filter(run.state.uncommitted_files, done):
         guard = TreeGuard(run)  # which knows of no HEAD to put back: the user decides where it is now
         if why := guard.try_to_commit_task(name, f"{name}: done before ralph was killed\n\nRalph-Task: {name}\n"):
