@@ -7,11 +7,10 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from ralph.agent.turn import Commits
-from ralph.files import read_or_empty, state_home
+from ralph.files import read_text_or_empty, state_home
 from ralph.process.lock import working_tree
 from ralph.process.programs import Finished, call_program, is_git_running
 
@@ -92,7 +91,7 @@ def with_line_counts(numstat: Iterable[str], commits: Commits) -> tuple[Commits,
 def git_folder(tree: Path) -> Path:
     """The path of the .git folder of this working tree."""
     folder = tree / ".git"
-    leads = os.fsdecode(read_or_empty(folder)).strip().removeprefix("gitdir: ")
+    leads = read_text_or_empty(folder).strip().removeprefix("gitdir: ")
     return tree / (leads or folder)  # an empty file leads nowhere
 
 
@@ -156,9 +155,8 @@ class ChangeFinder:
         names = {name for name, _ in before.items() ^ files.items()}
         commits = Commits(head=head, base=base)
         if head not in ("", base):
-            git = partial(run_git, cwd=self.tree)
-            count = int(git("rev-list", "--count", f"{base}..{head}" if base else head).stdout or 0)
-            printed = git("diff", *LINES.split(), base or _EMPTY_TREE, head).stdout
+            count = int(run_git("rev-list", "--count", f"{base}..{head}" if base else head, cwd=self.tree).stdout or 0)
+            printed = run_git("diff", *LINES.split(), base or _EMPTY_TREE, head, cwd=self.tree).stdout
             commits, differ = with_line_counts(names_in(printed), replace(commits, count=count))
             names.update(differ)
         return commits, tuple(name for name in sorted(names) if not self._is_own(name))
