@@ -128,8 +128,7 @@ class TreeGuard:
         """Puts all files back as they were before the iteration, and keeps a copy of how they are now."""
         if self.blocked:
             return
-        changes = self._shadow.changes()
-        if self._repository and (names := [name for name in changes if not name.endswith("/")]):
+        if self._repository and (names := [name for name in self._shadow.changes() if not name.endswith("/")]):
             self._repository.keep_files_under_ref(names)
         _, undone = self._undo_and_list_left(lambda _: "thrown away")
         if count := sum(map(len, undone.values())):
