@@ -221,7 +221,6 @@ class TreeGuard:
         elif later := resume_shadow(before, end):
             self._changed_by_user = later.changes().keys()
         self._put_back_after_turn(findings, end)
-        self._changed_by_user = ()
         return findings.tampered
 
     def short_head(self) -> str:
