@@ -40,7 +40,7 @@ def shadow_folder(root: Path) -> Path:
 class Git:
     """Runs git for a repository, in an environment that tells git where its parts are."""
 
-    def __init__(self, root: Path, env: Mapping[str, str]):
+    def __init__(self, root: Path, env: Mapping[str, str] = os.environ):
         self.root, self._env = root, env
 
     def output_or_empty(self, *arguments: str) -> str:

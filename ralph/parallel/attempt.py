@@ -200,7 +200,7 @@ def _run_in_clone(
 
 def _make_clone(job: TaskJob, folder: Path) -> Git:
     """Makes and returns the clone, which has no remote to push to, with what the job brings into it."""
-    brought, clone = folder / "brought", Git(folder / "tree", os.environ)
+    brought, clone = folder / "brought", Git(folder / "tree")
     for place in (brought, folder / "prompts"):
         place.mkdir()
     for name, (mode, text) in job.files.items():
@@ -214,7 +214,7 @@ def _make_clone(job: TaskJob, folder: Path) -> Git:
     pinned = ("-c", "protocol.file.allow=always", "-c", "clone.rejectShallow=false")
     plain = ("--quiet", "--no-checkout", "--no-tags", "--origin=origin", f"--template={brought}/.git")
     settings = [f"--config={setting}" for setting in job.config]
-    Git(folder, os.environ).run(*pinned, "clone", *plain, *settings, source, "tree")
+    Git(folder).run(*pinned, "clone", *plain, *settings, source, "tree")
     clone.run("remote", "remove", "origin")
     clone.run("checkout", "--quiet", "-B", "ralph-attempt", job.commit)
     shutil.copytree(brought, clone.root, dirs_exist_ok=True)
