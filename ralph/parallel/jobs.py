@@ -158,11 +158,11 @@ class JobMaker:
         """The arguments for the ralph of an attempt: one attempt at this task, within what is left of the limits."""
         run, task = self._run, attempt.task
         plan, most_s = run.prepared_mode.plan, run.settings.max_time
-        is_here = plan.is_relative_to(self._repository.root)
         one_try = (
             f"build --strict --jobs 1 --task {task.id} --max-tries {task.failed_tries + 1} --max-failures 1 --delay 0"
         )
-        name = f"./{os.path.relpath(plan, run.top)}" if is_here else str(plan)  # so that any name works
+        # so that any name works
+        name = f"./{os.path.relpath(plan, run.top)}" if plan.is_relative_to(self._repository.root) else str(plan)
         words = [name, *one_try.split(), "--no-wait"]
         if attempt.share_usd is not None:
             words += ["--max-cost", f"{attempt.share_usd:.4f}"]
