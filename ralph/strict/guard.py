@@ -269,8 +269,8 @@ class TreeGuard:
         if before.is_strict:
             self._put_head_and_index_back(end)
         changed, undone = self._leave_or_put_back_forbidden()
-        both = {name for name in end.changes if os.path.lexists(self._root / name)} if end else set()
-        changed -= {*self._changed_by_user} - both
+        if end:  # what both changed, and is still there, is the task's
+            changed -= {*self._changed_by_user} - {name for name in end.changes if os.path.lexists(self._root / name)}
         if repository and not self.blocked:
             changed |= repository.moved_submodules().symmetric_difference(self._moved_before)
         findings.tampered += tuple(f"{name} was changed" for name in undone[_GOVERNS])
