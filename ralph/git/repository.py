@@ -69,9 +69,9 @@ class Git:
         tree, *names = names_in(done.stdout) if done.code in (0, 1) else [""]
         return "" if done.code else self.output_or_empty("commit-tree", tree, "-p", base, "-m", "ralph"), names
 
-    def list_names(self, *arguments: str) -> list[str]:
-        """Runs git with `-z` and returns the names that it prints."""
-        return names_in(self.run(*arguments))
+    def list_names(self, command: str, *arguments: str) -> list[str]:
+        """Runs a git command with `-z` and returns the names that it prints."""
+        return names_in(self.run(command, "-z", *arguments))
 
     def index_lines(self) -> dict[str, str]:
         """Returns each line of `git ls-files --stage`, by name; none if git cannot read the index."""
@@ -249,7 +249,7 @@ class Repository(Git):
         argv = ["git", "-C", str(self.root), *pinned, *commit]
         failed = run(argv, literal_pathspecs(known)) if known else ""
         # of some git knows nothing: ignored, or in a repository within the tree, of which git add says nothing
-        if failed and (not_added := known.difference(self.list_names("ls-files", "-z"))):
+        if failed and (not_added := known.difference(self.list_names("ls-files"))):
             self._untracked |= not_added.intersection(if_tracked)
             known -= not_added
             failed = run(argv, literal_pathspecs(known)) if known else ""
@@ -273,7 +273,7 @@ class Repository(Git):
         """Returns the submodules in which another commit is checked out than the one that is staged."""
         if not (self.root / ".gitmodules").is_file():
             return set()
-        modified = self.list_names("diff-files", "--name-only", "-z", "--diff-filter=M", IN_NO_OTHER)
+        modified = self.list_names("diff-files", "--name-only", "--diff-filter=M", IN_NO_OTHER)
         return {name for name in modified if (self.root / name).is_dir()}
 
     def changes_in_commit(self, commit: str) -> tuple[Commits, list[str]]:

@@ -66,7 +66,7 @@ class JobMaker:
             what = f"--jobs brings work together by commits, and {settings.given['auto_commit'].where} forbids them"
             raise RalphError(what, fix="leave one out")
         own = [os.path.relpath(path.resolve(), tree) for path in (*start.files_ralph_writes, start.plan)]
-        entries = repository.list_names("status", "--porcelain", "-z", "--no-renames", IN_NO_OTHER)
+        entries = repository.list_names("status", "--porcelain", "--no-renames", IN_NO_OTHER)
         mine = {entry[3:]: entry[:2] for entry in entries if entry[3:] not in own}
         changed = [name for name, status in mine.items() if status != "??"]
         if changed and not settings.allow_dirty:
@@ -132,7 +132,7 @@ class JobMaker:
     def _git_settings(self) -> list[str]:
         """The git settings for a clone: on this machine the repository's, elsewhere the user's as well."""
         scope = [] if self._is_elsewhere else ["--local"]
-        found = self._repository.list_names("config", "-z", "--list", *scope)
+        found = self._repository.list_names("config", "--list", *scope)
         return [
             *(entry.replace("\n", "=", 1) for entry in found if not _PLACE_KEYS.match(entry)),
             "remote.origin.fetch=+refs/ralph/queue/*:refs/ralph/queue/*",  # the commits that checks are about

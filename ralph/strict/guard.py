@@ -293,7 +293,7 @@ class TreeGuard:
             return
         if repository.head_commit() != head[1]:
             since = f"{head[1]}..HEAD" if head[1] else "HEAD"
-            names = repository.list_names("log", "-z", "-m", "--format=", "--name-only", "--no-renames", since)
+            names = repository.list_names("log", "-m", "--format=", "--name-only", "--no-renames", since)
             has_forbidden |= any(self._why_forbidden(name.lstrip("\n")) for name in names if name.strip("\n"))
         if has_forbidden and (ref := self._put_head_and_index_back(end)):
             message = repository.output_or_empty("log", "-1", "--format=%B", ref)

@@ -31,7 +31,7 @@ _SETTINGS = {
     "config": b"[core]\nrepositoryFormatVersion = 0\nbare = false\nexcludesFile = /dev/null\ncompression = 0\n",
     "info/attributes": b"* -text -eol -crlf -ident -filter -working-tree-encoding\n",
 }
-_STATUS = "status --porcelain -z --untracked-files=all --ignored=matching --no-renames -- ."
+_STATUS = "status --porcelain --untracked-files=all --ignored=matching --no-renames -- ."
 # What `git status` says of a file that is as in the snapshot, of a new one, and of one that git ignores.
 _SAME, NEW, HIDDEN = "A ", "??", "!!"
 # File modes that git's two modes cover.
@@ -114,7 +114,7 @@ class Shadow(Git):
             self._rules += files.read_or_empty(path) + b"\n"
         with suppress(OSError):  # another file system
             shutil.copytree(repository.common / "objects", self.folder / "objects", copy_function=os.link)
-        return repository.list_names("ls-files", "-z")
+        return repository.list_names("ls-files")
 
     def changes(self, *, with_modes: bool = True) -> dict[str, str]:
         """Returns what differs from the snapshot, and how, as git's status says it; nothing if the tree itself moved.
