@@ -112,7 +112,7 @@ class AttemptResult:
         )
 
 
-def serve_attempt(ralph: Callable[[], None]) -> int:
+def serve_attempt(ralph: Callable[[], None]) -> None:
     """Does the job that it reads from standard input and prints the AttemptResult; all messages go to stderr.
 
     After the result, which is a line of JSON, it prints the end of the transcript. `ralph` is the command of
@@ -145,7 +145,6 @@ def serve_attempt(ralph: Callable[[], None]) -> int:
         printed.write(files.read_or_empty(result.transcript, _TRANSCRIPT_BYTES))
     if not job.keep:
         files.remove_folder(folder)
-    return 0
 
 
 def _reserve_port_range(holder: socket.socket) -> int:
