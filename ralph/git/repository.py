@@ -183,8 +183,8 @@ class Repository(Git):
         Returns a ref that keeps the commit that was there, empty if it was the same, and how many commits went.
         """
         kept, count = "", 0
-        # mostly both are the same
-        for one in dict.fromkeys((self.read_branch(branch) if branch else "", self.head_commit())):
+        # mostly both are the same; without a branch the first is empty
+        for one in dict.fromkeys((self.read_branch(branch), self.head_commit())):
             if one not in ("", commit):
                 kept = self.keep_commit(one)
                 count = int(self.output_or_empty("rev-list", "--count", f"{commit}..{one}" if commit else one) or 0)
