@@ -105,6 +105,6 @@ def commit_message(task_id: str, text: str, message: str, role: str) -> str:
     words = without_signals(message) or text
     first, _, rest = words.partition("\n")
     body = (rest if len(first) <= _WIDTH else words).strip()[:1000]
-    trailers = f"Ralph-Task: {task_id}" + (f"\nRalph-Role: {role}" if role else "")
+    trailers = f"Ralph-Task: {task_id}\nRalph-Role: {role}" if role else f"Ralph-Task: {task_id}"
     subject = shorten(first, _WIDTH).rstrip(".")
     return "\n\n".join(filter(None, [f"{task_id}: {subject}", body, trailers])) + "\n"
