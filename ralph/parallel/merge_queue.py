@@ -116,7 +116,7 @@ class MergeQueue:
         elif repository.output_or_empty("for-each-ref", "--format=%(worktreepath)", self._branch):
             failed = f"{short} is checked out in another working tree, which is"
         else:
-            failed = repository.failure_of(*_PATIENT, "update-ref", self._branch, attempt.commit, attempt.base)
+            failed = repository.failure_of(*_PATIENT, "update-ref", self._branch, attempt.commit, base)
         return "" if self.branch_tip() == attempt.commit else failed or f"{short} was moved, which is"
 
     def queued_commit(self, task: Task) -> str:
