@@ -12,7 +12,6 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 
@@ -92,15 +91,8 @@ def _enter_sample(top: Path) -> None:
         raise RalphError("git does not work", 1, fix="install git, or fix it; a rehearsal commits for real")
 
 
-class _RehearsalResult(NamedTuple):
-    last_command: str
-    # One line each.
-    happened: list[str]
-    went_wrong: list[str]
-
-
-def _rehearse_plan(asked: Invocation, folder: Path, *, is_sample: bool) -> _RehearsalResult:
-    """Rehearses in a copy, and returns how that went."""
+def _rehearse_plan(asked: Invocation, folder: Path, *, is_sample: bool) -> tuple[str, list[str], list[str]]:
+    """Rehearses in a copy; returns the last command, what happened and what went wrong, each in one line."""
     found, original = find_start(asked), lock.working_tree(Path.cwd())
     lock.acquire_lock(original)  # a run would change it meanwhile
     watched = ChangeFinder(original, ())
@@ -131,7 +123,7 @@ def _rehearse_plan(asked: Invocation, folder: Path, *, is_sample: bool) -> _Rehe
     if names := watched.take_changes()[1]:
         message = f"your repository is not as it was before the rehearsal: {join_names(names)}"
         wrong.append(f"{message}; if that was not you, a hook or the verify command reaches out of the copy")
-    return _RehearsalResult(command, happened, wrong)
+    return command, happened, wrong
 
 
 def _make_copy(found: PreparedStart, original: Path, folder: Path) -> tuple[str, Callable[..., int]]:
@@ -146,8 +138,8 @@ def _make_copy(found: PreparedStart, original: Path, folder: Path) -> tuple[str,
     here, file = (Path(with_copied_paths(os.path.realpath(path))) for path in (".", found.progress_path))
     if not file.is_relative_to(top):
         file = folder / file.name
-    if text := files.read_or_empty(found.progress_path):  # the plan that it names is that of the copy
-        files.replace_file(file, os.fsencode(with_copied_paths(os.fsdecode(text))))
+    if text := files.read_text_or_empty(found.progress_path):  # the plan that it names is that of the copy
+        files.replace_file(file, os.fsencode(with_copied_paths(text)))
     work = "commit" if settings.auto_commit and (top / ".git").exists() else "keep"
     if settings.once and found.asked.mode != "all":
         work = ""
