@@ -110,7 +110,7 @@ def create_project_settings() -> None:
     found = []
     for names, pattern, command in _SEEN:
         paths = [Path(name) for name in names.split(" and ")]
-        if all(map(Path.is_file, paths)) and re.search(pattern, files.read_or_empty(paths[0]).decode(errors="replace")):
+        if all(map(Path.is_file, paths)) and re.search(pattern, files.read_text_or_empty(paths[0])):
             click.echo(f"{names}: {command}")
             found.append(f"RALPH_VERIFY={shlex.quote(command)}")
     lines = "\n#".join(found or ["RALPH_VERIFY="])
