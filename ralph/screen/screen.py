@@ -31,7 +31,6 @@ class Screen:
         self._bold, self._dim, self._off = ("\x1b[1m", "\x1b[2m", "\x1b[0m") if has_colors else ("", "", "")
         self.is_live = able and spinner and not quiet
         """Whether there is a status line."""
-        self._drawn = ""
         self._errors = 1 if os.path.sameopenfile(1, 2) else 2  # so that they stay in order, and out of the status line
         self._changed = threading.Condition()
         # The bytes still to be printed, by file descriptor.
@@ -77,7 +76,7 @@ class Screen:
 
     def _print_until_closed(self) -> None:
         """Prints until the screen is closed: lines as they come, and the status line with them and once a second."""
-        is_over = False
+        is_over, drawn = False, ""
         tick_s = 1.0 if self.is_live else None
         while not is_over:
             with self._changed:
@@ -86,10 +85,10 @@ class Screen:
                 lines, self._waiting = self._waiting, {1: bytearray(), 2: bytearray()}
             if self.is_live:
                 status = self._status_rows()
-                if lines[1] or status != self._drawn:
-                    erase = b"\r\x1b[J" if self._drawn else b""
+                if lines[1] or status != drawn:
+                    erase = b"\r\x1b[J" if drawn else b""
                     lines[1][:] = erase + lines[1] + status.encode(sys.stdout.encoding, "ascii")
-                    self._drawn = status
+                    drawn = status
             for fd, data in lines.items():
                 while data:
                     try:
