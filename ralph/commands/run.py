@@ -43,14 +43,14 @@ def find_start(asked: options.Invocation) -> PreparedStart:
     """Finds plan, settings and progress file, and changes nothing. Raises RalphError with all that is wrong."""
     plan = Path(asked.plan)
     text = files.read_or_empty(plan)
-    if not text and files.is_file(plan):
-        raise RalphError(f"{plan}: has nothing in it that can be read", fix="describe in it what you want")
     if not text:
+        if files.is_file(plan):
+            raise RalphError(f"{plan}: has nothing in it that can be read", fix="describe in it what you want")
         what = f"{plan}: No such file" if asked.plan else "no plan is named"
         raise RalphError(what, fix=options.suggest_for_missing_plan(asked.plan, asked.mode) or "name the plan first")
     given = sources.collect_settings(plan, asked.given)
-    set_path = sources.resolve_only(given, "RALPH_PROGRESS_FILE").progress_file
-    progress_path = set_path or Path(f"{files.plan_name(plan)}_PROGRESS.md")
+    name = files.plan_name(plan)
+    progress_path = sources.resolve_only(given, "RALPH_PROGRESS_FILE").progress_file or Path(f"{name}_PROGRESS.md")
     imported = None
     if plan.name.endswith(".json") or b"json" in text.lower():
         from ralph.plan import taskjson  # noqa: PLC0415 - 10 ms that only plans that mention JSON pay
@@ -59,8 +59,8 @@ def find_start(asked: options.Invocation) -> PreparedStart:
     now = progress.parse(files.read_or_empty(progress_path))
     start = PreparedStart(
         asked=asked,
-        plan=Path(os.path.realpath(plan)),
-        name=files.plan_name(plan),
+        plan=plan.resolve(),
+        name=name,
         given=given,
         progress_before=now,
         imported=imported,
