@@ -47,9 +47,8 @@ def show_dry_run(start: PreparedStart) -> None:
 
 def _values_beside_task(start: PreparedStart, task_id: str = "") -> dict[str, prompt.Value]:
     """Returns the variables of the next iteration's prompt that no task gives."""
-    number = journal.last_counted_iteration(start.state_folder.journal) + 1
     return {
-        "ITERATION": number,
+        "ITERATION": journal.last_counted_iteration(start.state_folder.journal) + 1,
         "MEMORY": notices.describe_last_iterations(start.state_folder, for_task=task_id),
     }
 
