@@ -90,14 +90,15 @@ def why_nothing_to_do(start: PreparedStart, text: bytes) -> RalphError | None:
     if start.state_folder.unjudged_iteration() and now.blocked is None:
         return None  # what the run wrote that died was never checked
     stop = stop_reason(now, Tally(), start.settings)
-    if stop and stop.reason is Reason.DONE and start.is_strict_loop and start.has_tree_changed_since_verified(now):
-        return None
-    ready = (now.tasks and not now.open) or (start.imported and not now.tasks)
-    if not stop and start.is_strict_loop and not ready:
-        from ralph.plan.tasks import why_stuck  # noqa: PLC0415 - 40 ms that only --strict pays
+    if start.is_strict_loop:
+        if stop and stop.reason is Reason.DONE and start.has_tree_changed_since_verified(now):
+            return None
+        ready = (now.tasks and not now.open) or (start.imported and not now.tasks)
+        if not stop and not ready:
+            from ralph.plan.tasks import why_stuck  # noqa: PLC0415 - 40 ms that only --strict pays
 
-        if why := why_stuck(start.read_valid_tasks(text)):
-            stop = Stop(Reason.STUCK, why)
+            if why := why_stuck(start.read_valid_tasks(text)):
+                stop = Stop(Reason.STUCK, why)
     if not stop:
         return None
     fixes = {Reason.LIMIT: "raise it to continue", Reason.DONE: f"delete RALPH_DONE in {path} to continue"}
