@@ -184,7 +184,7 @@ class Setting(NamedTuple):
 
 # Any, so that a field can be declared with the type of its value, as these do for rows of one kind.
 _row: Any = Setting
-_flag: Callable[..., bool] = partial(_row, "", parse=truth)
+_flag: Callable[..., bool] = partial(_row, "", default="false", parse=truth)
 _command = partial(_row, "COMMAND", parse=_split_words, sources=PRIVATE)
 _number: Callable[..., int] = partial(_row, "N", parse=parse_matching(*_COUNT))
 _limit: Callable[..., int | None] = partial(_row, "N", parse=parse_matching_or_off(*_COUNT))
@@ -242,12 +242,12 @@ class Settings:
         "off",
         parse_matching_or_off(r"[1-9]\d?%", lambda text: int(text[:-1]) / 100, "a part of the context such as 60%"),
     )
-    wait = _flag("at a usage limit wait until it is over; otherwise stop with exit code 3", "true")
+    wait = _flag("at a usage limit wait until it is over; otherwise stop with exit code 3", default="true")
     verify: str | None = _row(
         "COMMAND", "shell command that must pass before RALPH_DONE counts; with --strict before each tick"
     )
     verify_timeout = _time("maximum time of the verify command", "30m")
-    strict = _flag("ralph picks, checks, ticks and commits each task; the agent only proposes", "false")
+    strict = _flag("ralph picks, checks, ticks and commits each task; the agent only proposes")
     task: str | None = _row("ID", "work only on this task", sources=PRIVATE, needs="strict")
     max_tries = _limit("failed attempts at a task before it is marked [!]; off = never", "3", needs="strict")
     on_failure = _word(
@@ -272,8 +272,8 @@ class Settings:
     setup_copy = _list(
         "ignored files that a clone needs, such as .env; may be repeated", parse=_split_words, needs="strict jobs"
     )
-    allow_dirty = _flag("start even if tracked files have uncommitted changes", "false", needs="strict jobs")
-    keep_clones = _flag("keep the clones, so that you can inspect them", "false", needs="strict jobs")
+    allow_dirty = _flag("start even if tracked files have uncommitted changes", needs="strict jobs")
+    keep_clones = _flag("keep the clones, so that you can inspect them", needs="strict jobs")
     runner: Words | None = _command("a command in front of each attempt, such as 'srun -N1'", needs="strict jobs")
     landing_window: int | None = _number(
         "finished tasks checked at the same time before they are merged; 1, or 4 with --executor or --runner",
@@ -310,13 +310,13 @@ class Settings:
     )
     notify_frequency = _limit("notify about progress after iteration 1 and every N iterations; off = never", "5")
     heartbeat_url = _url("fetch this URL after every iteration, and every 5 minutes while waiting", sources=PRIVATE)
-    auto_commit = _flag("commit after each task: ralph with --strict, else the agent", "true")
+    auto_commit = _flag("commit after each task: ralph with --strict, else the agent", default="true")
     agent: Words = _command(
         "claude, codex, gemini, opencode, or a command that reads a prompt; a,b = b while a is at its limit", "claude"
     )
     agent_for: Words = _row("MODE=AGENT", "the agent of a mode or role; may be repeated", many=True, sources=PRIVATE)
     wrap: Words | None = _command("sandbox command in front of the agent, verify and hooks, such as bwrap …")
-    mcp = _flag("give the agent the tools of `ralph mcp`", "false")
+    mcp = _flag("give the agent the tools of `ralph mcp`")
     model: Words | None = _row(
         "NAME",
         "the model; a,b = b where a failed",
@@ -335,9 +335,9 @@ class Settings:
     progress_file: Path | None = _row(
         "FILE", "the progress file, if not <plan>_PROGRESS.md", parse=_any_path, sources=_BEFORE_TEMPLATE
     )
-    once = _flag("one iteration that changes nothing but the progress file", "false", sources=Source.TEMPLATE)
+    once = _flag("one iteration that changes nothing but the progress file", sources=Source.TEMPLATE)
     then = _list("the mode that follows, and others that may", sources=Source.TEMPLATE)
-    interactive = _flag("you talk to the agent in a terminal", "false", sources=Source.TEMPLATE)
+    interactive = _flag("you talk to the agent in a terminal", sources=Source.TEMPLATE)
 
     def __init__(self, **found: Any):
         self.given = dict[str, GivenSetting]()
