@@ -61,10 +61,11 @@ def find_plan(plan_word: str | None, progress_file: str | None) -> Plan:
         if len(found) > 1:
             raise RalphError(f"name one of the plans that are here: {', '.join(plan.progress_name for plan in found)}")
         return found[0]
-    usual = Path(files.plan_name(Path(plan_word)) + _SUFFIX)
+    named = Path(plan_word)
+    usual = Path(files.plan_name(named) + _SUFFIX)
     if not files.is_file(usual):
-        usual = Path(plan_word).parent / usual
-    path = next(filter(files.is_file, (Path(plan_word + end) for end in ("", ".md", ".json"))), Path(plan_word))
+        usual = named.parent / usual
+    path = next(filter(files.is_file, (Path(plan_word + end) for end in ("", ".md", ".json"))), named)
     set_path = sources.resolve_only(sources.collect_settings(path), "RALPH_PROGRESS_FILE").progress_file
     progress_path = Path(progress_file or set_path or usual)
     if path.name.endswith(_SUFFIX):
