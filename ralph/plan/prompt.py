@@ -42,11 +42,12 @@ def _template_folders(extra_prompts: Path | None) -> tuple[Path, ...]:
 
 def custom_template_files(extra_prompts: Path | None) -> dict[str, str]:
     """The text of each template that is not ralph's own, by file name."""
-    found = dict[str, str]()
-    for place in _template_folders(extra_prompts)[:-1]:
-        for path in place.glob("*.md"):
-            found.setdefault(path.name, files.read_or_empty(path).decode(errors="surrogateescape"))
-    return found
+    weakest_first = reversed(_template_folders(extra_prompts)[:-1])
+    return {
+        path.name: files.read_or_empty(path).decode(errors="surrogateescape")
+        for place in weakest_first
+        for path in place.glob("*.md")
+    }
 
 
 def available_modes(extra_prompts: Path | None) -> list[str]:
