@@ -261,7 +261,7 @@ def notify_and_pause(run: Run, iteration: Iteration) -> Stop | None:
     every, count = run.settings.notify_frequency, run.tally.iterations
     if every is not None and not iteration.is_merge and (count == 1 or count % every == 0):
         what = f"Iteration {run.iteration.number} {'failed' if iteration.failed else 'completed'}"
-        notices.send_notice(run, "progress", "Progress", what, run.last_lines[-1])
+        notices.send_notice(run, "progress", what, run.last_lines[-1])
     if not run.controller.is_busy:
         pause_between(run)
     return None
@@ -298,7 +298,7 @@ def _wait_for_limit_or_trouble(run: Run, turn: Turn) -> Stop | None:
     run.screen.say(f"ralph: {what}: {turn.outcome.value}: {turn.why}")
     if turn.outcome is Outcome.LIMIT and (free or tally.repeats == 1):
         why = f"Reason: {shorten(turn.why, 1000)}"
-        notices.send_notice(run, "waiting", "Waiting", what.capitalize(), why)
+        notices.send_notice(run, "waiting", what.capitalize(), why)
     if not free:
         run.write_journal("wait", success=True, message=turn.why, until=round(until, 3), planned_s=round(seconds, 3))
         run.console.set_activity(f"until {moment}: {turn.outcome.value}")

@@ -33,6 +33,8 @@ _ITERATIONS = 3
 _WORDS = 600
 # Bytes at the end of the journal in which a memory looks for these iterations.
 _TAIL_BYTES = 32_000
+# The titles of notices that differ from the name of their event.
+_TITLES = {"planned": "Planning Complete!", "done": "Complete!"}
 HANDOVER = "RALPH_HANDOVER"
 """A variable of an attempt's environment: the handover of the attempt before it at the same task."""
 
@@ -87,8 +89,9 @@ def iteration_summary(run: Run, iteration: Iteration) -> str:
     return " · ".join(filter(None, parts))
 
 
-def send_notice(run: Run, event: str, what: str, *lines: str | None) -> None:
+def send_notice(run: Run, event: str, *lines: str | None) -> None:
     """Sends a notice of that event, with these lines of its own, as far as they say something."""
+    what = _TITLES.get(event, event.capitalize())
     # so that nobody takes a rehearsal for real
     title = f"Rehearsal: Ralph {what}" if run.prepared_mode.rehearsal else f"Ralph {what}"
     parts = [f"Plan: {run.prepared_mode.name}", f"Mode: {_mode_and_rounds(run)}", *lines, f"Repo: {run.top.name}"]
@@ -98,22 +101,24 @@ def send_notice(run: Run, event: str, what: str, *lines: str | None) -> None:
 def notify_started(run: Run) -> None:
     """Sends the notice that the first iteration begins."""
     red = run.tally.first_verify_failure
-    send_notice(run, "started", "Started", red and f"Verify was red before the first task: {red}")
+    send_notice(run, "started", red and f"Verify was red before the first task: {red}")
 
 
 def notify_ended(run: Run, stop: Stop) -> None:
     """Sends the notice that the run is over: why, its result, and what the user can do."""
     code, move = stop.reason.code, stop.next_step_hint(run.file.path.name)
-    event, what = ("blocked", "Blocked") if code in (1, 4) else ("stopped", "Stopped")
+    event = "blocked" if code in (1, 4) else "stopped"
     if code == 0:
-        event, what = ("planned", "Planning Complete!") if run.mode == "plan" else ("done", "Complete!")
-    lines = [
+        event = "planned" if run.mode == "plan" else "done"
+    send_notice(
+        run,
+        event,
         stop.why and f"Reason: {shorten(stop.why, 1000)}",
         move and f"To continue: {move}",
         run_figures(run),
         "Last:" if run.last_lines else "",
-    ]
-    send_notice(run, event, what, *lines, *run.last_lines)
+        *run.last_lines,
+    )
 
 
 def run_closing_line(run: Run, stop: Stop) -> str:
