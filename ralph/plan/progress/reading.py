@@ -178,8 +178,10 @@ def parse(text: bytes) -> Progress:
             if is_below_done if name == "Verified" else is_head or name not in _OF_HEAD:
                 words.setdefault(name, []).append(line)
         is_below_done = name == "RALPH_DONE" or (is_below_done and name == "Verified")
-    said = {name: lines[0].body.partition(b":")[2] for name, lines in words.items()}
-    values = defaultdict(str, {name: value.decode(errors="replace").strip() for name, value in said.items()})
+    values = defaultdict(
+        str,
+        {name: lines[0].body.partition(b":")[2].decode(errors="replace").strip() for name, lines in words.items()},
+    )
     blocked = values.get("RALPH_BLOCKED")
     dollars = _DOLLARS.match(values["Spent"])
     mode, rounds, number = _MODE.findall(values["Mode"])[0]
