@@ -84,12 +84,12 @@ def test_what_the_file_says_or_what_happened_may_stop_a_run(
 
 def test_done_is_refused_for_all_that_speaks_against_it_and_finished_tasks_may_be_tidied_away() -> None:
     left = "- [!] a; - [ ] c; - [ ] d; - [ ] e; RALPH_DONE; RALPH_BLOCKED: x"
-    assert judge_iteration(iteration("- [x] z; - [ ] a; - [ ] b", left, FAILED), Tally(), USUAL).refused == (
+    assert judge_iteration(iteration("- [x] z; - [ ] a; - [ ] b", left, FAILED), Tally(), USUAL).refused == [
         '4 tasks not ticked: "a", "c", "d" and 1 more',
         "RALPH_BLOCKED is there, too",
         '1 task gone without being ticked, now put back: "b"',
         "the iteration that claimed it did not end well: exit 1",
-    )
+    ]
 
 
 def ends(story: Sequence[Iteration], settings: Settings, now: Tally) -> str:

@@ -1,6 +1,7 @@
 """The tasks of strict mode: what is read, which is next, what is stuck, what cannot be, and what ralph writes."""
 
 import re
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -48,7 +49,7 @@ make
 """
 
 
-def of(text: str) -> tuple[Task, ...]:
+def of(text: str) -> Sequence[Task]:
     """The tasks of these lines, which a bar separates; each has the text x."""
     listed = re.sub(r"(\[.\] [\w.-]+)", r"- \1: x", text.replace("|", "\n"))
     return tasks.read_tasks(f"# Tasks\n{listed}\n".encode())

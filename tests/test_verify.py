@@ -123,7 +123,7 @@ def test_whatever_it_prints_is_quoted_and_means_nothing(project: Project, agent:
     run = project.build("1", "--verify", f"sh {script}")
     assert run.code == 3, run.text
     now = progress.parse(project.progress.read_bytes())
-    assert (now.done, now.blocked, now.ticked, len(now.tasks), now.elsewhere) == (False, None, 1, 1, ())
+    assert (now.done, now.blocked, now.ticked, len(now.tasks), now.elsewhere) == (False, None, 1, 1, [])
     assert "\n>     red\N{REPLACEMENT CHARACTER}\n" in project.progress_text
     assert not set(project.progress_text) & set("\x1b\0\x07")
     assert "\nVerified: x\n" not in project.progress_text

@@ -21,11 +21,11 @@ def export_tasks(plan_word: str | None, *, form: str | None, output: str | None,
     plan = plans.find_plan(plan_word, progress_file)
     data, listed = files.read_or_empty(plan.path), files.read_or_empty(plan.progress_path)
     imported = taskjson.find_task_list(plan.path, data)
-    if imported and not listed:
-        today = tuple(imported.tasks)
-    else:
+    if listed or not imported:
         run.check_same_plan(plan.path, plan.progress_path, progress.parse(listed))
         today = tasks.read_tasks(edits.with_ids(listed))
+    else:
+        today = imported.tasks
     if not today:
         raise RalphError(f"{plan.progress_path}: has no task")
     whole = b""

@@ -145,7 +145,7 @@ class ChangeFinder:
             self.take_changes()
         self.locks_since = time.time()
 
-    def take_changes(self) -> tuple[Commits, tuple[str, ...]]:
+    def take_changes(self) -> tuple[Commits, Sequence[str]]:
         """Returns the commits since the last look, and the files that changed, committed or not."""
         self.disturbed, self._bytes_left = False, _READ_BYTES
         now = self._look()
@@ -159,7 +159,7 @@ class ChangeFinder:
             printed = run_git("diff", *LINES.split(), base or _EMPTY_TREE, head, cwd=self.tree).stdout
             commits, differ = with_line_counts(names_in(printed), replace(commits, count=count))
             names.update(differ)
-        return commits, tuple(name for name in sorted(names) if not self._is_own(name))
+        return commits, [name for name in sorted(names) if not self._is_own(name)]
 
     def identify_tree(self) -> str:
         """The commit at the last look, with `-dirty-DIGEST` if there were uncommitted changes; empty without one."""

@@ -303,7 +303,7 @@ class ParallelController(TaskController):
         self._file.edit(edits.with_done_and_blocked_reopened, self.last.task.id)
         self.queue.remove_entry(self.last.task)
         self.tidy_task_list()
-        wrong = () if run.read_progress().open else tuple(evidence.accept_or_refuse_done(run, is_verified=True))
+        wrong = () if run.read_progress().open else evidence.accept_or_refuse_done(run, is_verified=True)
         return replace(iteration, moved=True, passed=True, refused=wrong, commits=commits)
 
     def reopen_broken_tasks(self) -> Mapping[str, str] | None:

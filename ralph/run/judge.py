@@ -22,9 +22,9 @@ class TurnFindings:
 
     tampered: tuple[str, ...] = ()
     """In words, what it changed of what is ralph's own under --strict."""
-    outside: tuple[str, ...] = ()
+    outside: Sequence[str] = ()
     """Files that it changed although --only does not allow that."""
-    changed: tuple[str, ...] | None = None
+    changed: Sequence[str] | None = None
     """Other files that it changed; None if the guard did not look."""
     why_run_ends: str = ""
     """Why the run has to end: git may lead elsewhere now, or the user has to decide."""
@@ -38,15 +38,15 @@ class Iteration:
     after: Progress
     turn: Turn
     commits: Commits
-    changed: tuple[str, ...] = ()
+    changed: Sequence[str] = ()
     """Files that it changed, committed or not, except the progress file."""
     findings: TurnFindings
 
     failed: str = ""
     """Why it counts as failed; empty if it does not."""
-    refused: tuple[str, ...] = ()
+    refused: Sequence[str] = ()
     """Why its RALPH_DONE is refused; empty if there was none, or it is accepted."""
-    missing: tuple[Task, ...] = ()
+    missing: Sequence[Task] = ()
     """Open tasks that disappeared from the list."""
     moved: bool = False
     """Whether a task was ticked or added, or a file changed."""
@@ -177,7 +177,7 @@ def _stop_by_outcome(iteration: Iteration, settings: Settings) -> Stop | None:
     return None
 
 
-def _why_done_refused(iteration: Iteration, tally: Tally) -> tuple[str, ...]:
+def _why_done_refused(iteration: Iteration, tally: Tally) -> Sequence[str]:
     """Returns why a claim of done is refused, in words that the next iteration can act on; empty if it is not."""
     turn, after, missing = iteration.turn, iteration.after, iteration.missing
     nothing = "no task in the list, and no change since the plan began: plan first, or write the tasks"
@@ -190,7 +190,7 @@ def _why_done_refused(iteration: Iteration, tally: Tally) -> tuple[str, ...]:
         ),
         f"the iteration that claimed it did not end well: {turn.why}": turn.outcome is not Outcome.OK,
     }
-    return tuple(reason for reason, holds in reasons.items() if holds)
+    return [reason for reason, holds in reasons.items() if holds]
 
 
 def describe_open_tasks(now: Progress) -> str:

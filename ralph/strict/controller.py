@@ -113,7 +113,7 @@ class StrictController(PlainController):
             iteration = replace(iteration, run_stop=Stop(Reason.TAMPERED, why))
         run.changes.disturbed = False  # the guard compares by itself, and faster
         if iteration.passed and not run.is_attempt and not run.read_progress().open:
-            iteration = replace(iteration, refused=tuple(accept_or_refuse_done(run, is_verified=True)))
+            iteration = replace(iteration, refused=accept_or_refuse_done(run, is_verified=True))
         elif not iteration.run_stop and (one := tasks.find_task(self._file.last.tasks, run.settings.task)) and one.done:
             iteration = replace(iteration, run_stop=Stop(Reason.ONCE))  # even if a limit is reached with it
         return replace(iteration, commits=self._guard.committed)

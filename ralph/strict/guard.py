@@ -274,9 +274,9 @@ class TreeGuard:
         if repository and not self.blocked:
             changed |= repository.moved_submodules().symmetric_difference(self._moved_before)
         findings.tampered += tuple(f"{name} was changed" for name in undone[_GOVERNS])
-        findings.outside = tuple(undone[_NOT_ALLOWED])
+        findings.outside = undone[_NOT_ALLOWED]
         if before.is_strict:
-            findings.changed = tuple(sorted(changed))
+            findings.changed = sorted(changed)
             self._changed_earlier = self._state.uncommitted_files(before.task)
             self._note_uncommitted(before.task, changed.union(self._changed_earlier))
         else:

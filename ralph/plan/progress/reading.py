@@ -104,10 +104,10 @@ class Progress(NamedTuple):
     """The first number in `rounds`, or 0."""
     headings: Sequence[tuple[Line, int, str]]
     """The line, level and title of each heading."""
-    tasks: tuple[Task, ...]
-    elsewhere: tuple[Task, ...]
+    tasks: Sequence[Task]
+    elsewhere: Sequence[Task]
     """Tasks outside of the task list; an agent may move finished ones to a section of their own."""
-    open: tuple[Task, ...]
+    open: Sequence[Task]
     """The tasks that are not ticked."""
     ticked: int
     """How many tasks are ticked."""
@@ -185,8 +185,8 @@ def parse(text: bytes) -> Progress:
     blocked = values.get("RALPH_BLOCKED")
     dollars = _DOLLARS.match(values["Spent"])
     mode, rounds, number = _MODE.findall(values["Mode"])[0]
-    tasks = tuple(task for kind, task in items if kind == listed)
-    undone = tuple(task for task in tasks if task.mark != "x")
+    tasks = [task for kind, task in items if kind == listed]
+    undone = [task for task in tasks if task.mark != "x"]
     return Progress(
         size=len(text),
         words=words,
@@ -202,14 +202,14 @@ def parse(text: bytes) -> Progress:
         round=int(number or 0),
         headings=headings,
         tasks=tasks,
-        elsewhere=tuple(task for kind, task in items if kind != listed),
+        elsewhere=[task for kind, task in items if kind != listed],
         open=undone,
         ticked=len(tasks) - len(undone),
         unproved=sum(len(task.note_values("note")) for task in tasks),
     )
 
 
-def vanished_open_tasks(before: Progress, after: Progress) -> tuple[Task, ...]:
+def vanished_open_tasks(before: Progress, after: Progress) -> Sequence[Task]:
     """The tasks that were open and are now neither open nor ticked anywhere.
 
     A task with a longer text or other markup is still the same; the longest texts are matched first.
@@ -223,7 +223,7 @@ def vanished_open_tasks(before: Progress, after: Progress) -> tuple[Task, ...]:
             left.remove(min(same, key=len))
         elif task.mark != "x":
             missing.append(task)
-    return tuple(task for task in before.open if task in missing)
+    return [task for task in before.open if task in missing]
 
 
 def _normalized_text(task: Task) -> str:

@@ -12,7 +12,7 @@ from ralph.words import join_names, shorten
 _LONGEST_ID = 56
 
 
-def read_tasks(text: bytes) -> tuple[Task, ...]:
+def read_tasks(text: bytes) -> Sequence[Task]:
     """The tasks of the task list, each followed by its subtasks."""
     return parse(text).tasks
 
