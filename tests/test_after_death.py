@@ -6,8 +6,9 @@ The supervisor outlives ralph and takes the last look. The agents here kill thei
 import signal
 
 import pytest
-from ralph_driver import Project, eventually, executable, is_free
-from stories import Agent, runs, step, tries, waits_for, writes
+from ralph_driver import UNHURRIED, Project, eventually, executable, is_free
+from stories import Agent, hangs, ignores, marks, runs, step, tries, waits_for, writes
+from test_signals import hammer
 from test_strict import KILL, ONE, built, files_of, marks_of, subjects, wants
 
 LATE = f"trap : TERM; trap 'echo late > late.txt; exit' INT; {KILL}; sleep 60 & wait"
@@ -56,13 +57,33 @@ def test_what_the_agent_did_is_its_tasks_and_what_the_user_did_since_stays(
     assert (project.root / "a.txt").read_text() == "a scribble on top\n"
 
 
-def test_what_the_agent_staged_and_the_user_committed_since_is_not_taken_back(project: Project, agent: Agent) -> None:
+@pytest.mark.parametrize("cheats", [False, True], ids=["staged", "committed"])
+def test_what_the_user_commits_on_top_of_the_agents_work_stays_as_it_is(
+    project: Project, agent: Agent, *, cheats: bool
+) -> None:
     wants(project, ONE)
-    agent.story(tries(writes("early.txt", "1"), runs(f"git add -A; {KILL}")), tries(LOOKS, writes("one.txt", "1")))
+    adds = "git add -A; git commit -qm cheat" if cheats else "git add -A"
+    agent.story(tries(writes("early.txt", "1"), runs(f"{adds}; {KILL}")), tries(LOOKS, writes("one.txt", "1")))
     dies(project, "--strict")
-    project.git("commit", "-qm", "my own")
-    built(project)
+    project.git("commit", "-qm", "my own", "--allow-empty")
+    run = built(project)
     assert (project.root.parent / "staged.txt").read_text() == ""
+    assert subjects(project)[1:] == ["my own", *["cheat"] * cheats, "plan"]
+    assert (
+        "HEAD was moved in the iteration in which ralph died, and by somebody since: it stays" in run.text
+    ) == cheats
+
+
+def test_what_the_user_adds_after_ctrl_c_twice_is_a_task(project: Project, agent: Agent) -> None:
+    wants(project, "- [ ] one: The first\n")
+    deaf = tries(writes("early.txt", "1"), ignores("INT", "TERM"), marks("on"), hangs())
+    agent.story(deaf, tries(writes("one.txt", "1")), tries(writes("two.txt", "2")))
+    running = project.start("feature.md", "build", "--strict", "--delay", "0", command=UNHURRIED)
+    eventually(lambda: agent.reached("on"))
+    assert hammer(running, signal.SIGINT).code == -signal.SIGINT
+    project.progress.write_text(project.progress_text.replace("- [", "- [ ] two: Mine\n- [", 1))
+    run = built(project)
+    assert (subjects(project), "undone" in run.text) == (["one: Did it", "two: Did it", "plan"], False), run.text
 
 
 def test_where_nobody_could_look_all_counts_as_the_iterations_is_reported_and_kept(

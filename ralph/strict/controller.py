@@ -240,9 +240,10 @@ class StrictController(PlainController):
         return failed
 
     def end_work_and_unmark_tasks(self) -> None:
-        """Leaves no task in progress."""
-        with contextlib.suppress(RalphError):
-            self._file.edit(edits.with_tidy_list)
+        """Leaves no task in progress, unless an error ended its iteration: the next run has to judge that."""
+        if not self._run.state.unjudged_iteration():
+            with contextlib.suppress(RalphError):
+                self._file.edit(edits.with_tidy_list)
 
     def reopen_broken_tasks(self) -> Mapping[str, str] | None:
         """Unticks tasks that a later change broke. Returns why, by id; None if that could not be found out."""

@@ -419,10 +419,10 @@ def undo_and_describe_changes(run: Run, before: bytes) -> tuple[str, ...]:
     right, what, kinds = restore_own_sections(before, left)
     if right == left:
         return ()
+    kept = run.state.keep_copy(name, left)
     run.file.edit(lambda text: restore_own_sections(before, text).text)
     run.put_back.update(kinds)
     undone = "; ".join(what) or "their order; new ones are under ## Proposed"
-    kept = run.state.keep_copy(name, left)
     run.console.complain(
         f"undone, since the tasks are ralph's while an iteration runs: {undone}; {name} as it was left is {kept}"
     )

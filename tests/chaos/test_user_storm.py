@@ -48,6 +48,7 @@ class Person:
         self.acts += 1
         name, number = f"mine{self._chance.randrange(4)}.txt", self.acts
         path = self._project.root / name
+        self._project.does("rm -f .git/index.lock")  # which a git that was killed leaves behind
         match self._chance.choice(["stages", "edits", "removes", "commits", "branches", "notes", "asks"]):
             case "stages":
                 self._in_tree[name] = self._staged[name] = f"staged {number}\n"
@@ -59,6 +60,8 @@ class Person:
             case "removes":
                 self._in_tree[name] = None
                 path.unlink(missing_ok=True)
+            case "commits" | "branches" if self._project.git("log", "-1", "--format=%s") == "cheat\n":
+                pass  # for the cheat would stay, see test_after_death
             case "commits":
                 own = self._project.root / f"own{number}.txt"
                 own.write_text("own\n")
