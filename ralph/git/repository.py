@@ -167,15 +167,24 @@ class Repository(Git):
 
         That is what was staged later, or committed on top of `commit`.
         """
+        self.index_copy.stat()  # git takes a missing index for an empty one
         saved = Git(self.root, {**self._env, "GIT_INDEX_FILE": str(self.index_copy)}).index_lines()
         now = self.index_lines()
-        committed = names_in(self._call("diff-tree", "-r", "--name-only", "-z", commit, "HEAD").stdout)
-        names = (saved.keys() | at_end).difference(committed)
+        names = (saved.keys() | at_end) - self.names_committed_since(commit)
         undone = [name for name in names if saved.get(name) != at_end.get(name) == now.get(name)]
         # a mode of 0 removes the name
         removed = [f"0{now[name][6:]}" for name in undone if name in now]
         back = filter(None, map(saved.get, undone))
         self.run("update-index", "-z", "--index-info", stdin=nul_terminated([*removed, *back]))
+
+    def names_committed_since(self, commit: str) -> set[str]:
+        """Returns the names in all commits on top of this one, which is empty before the first."""
+        head = self.head_commit()
+        if head == commit:
+            return set()
+        since = f"{commit}..{head}" if commit else head
+        names = self.list_names("log", "-m", "--format=", "--name-only", "--no-renames", since)
+        return {name.lstrip("\n") for name in names} - {""}
 
     def put_head_back(self, branch: str, commit: str) -> tuple[str, int]:
         """Puts HEAD on that branch, and the branch at that commit; without a branch HEAD itself, with none before it.

@@ -291,10 +291,7 @@ class TreeGuard:
         repository, head = self._repository, self._before.head
         if self.blocked or not repository or not head:
             return
-        if repository.head_commit() != head[1]:
-            since = f"{head[1]}..HEAD" if head[1] else "HEAD"
-            names = repository.list_names("log", "-m", "--format=", "--name-only", "--no-renames", since)
-            has_forbidden |= any(self._why_forbidden(name.lstrip("\n")) for name in names if name.strip("\n"))
+        has_forbidden |= any(map(self._why_forbidden, repository.names_committed_since(head[1])))
         if has_forbidden and (ref := self._put_head_and_index_back(end)):
             message = repository.output_or_empty("log", "-1", "--format=%B", ref)
             _, failed, _ = repository.commit_files(changed, (), message, self._failure_of_git_with_hooks)
