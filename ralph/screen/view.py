@@ -50,7 +50,7 @@ class AgentView:
             return "leaving"
         if stream.retry:
             return f"retrying ({stream.retry})"
-        for call in reversed(stream.running.values()):
+        for call in reversed(list(stream.running.values())):
             return self._describe_tool_call(call)
         return "thinking" if stream.dialect else "working"
 
