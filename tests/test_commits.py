@@ -15,11 +15,13 @@ def test_files_become_folders_and_what_was_only_staged_goes(project: Project, ag
     project.does("echo tool > tool; ln -s tool link; git add .; git commit -qm tools; echo t > tmp.md; git add tmp.md")
     shouts = 'for f in $(git diff --cached --name-only -- "*.md"); do echo HELLO > $f; git add $f; done'
     executable(project.root / ".git" / "hooks" / "pre-commit", shouts)
-    wants(project, "".join(f"- [ ] {task}: Task {task}\n" for task in ("t1", "t2", "t3")))
-    agent.story(tries(runs(FOLDER)), tries(runs("rm tmp.md")), tries(writes("new.md", "hello\n")))
+    wants(project, "".join(f"- [ ] {task}: Task {task}\n" for task in ("t1", "t2", "t3", "t4")))
+    new = tries(writes("tool/new", "1")), tries(runs("rm tmp.md")), tries(writes("new.md", "hello\n"))
+    agent.story(tries(runs(FOLDER)), *new)
     run = built(project)
-    assert subjects(project) == ["t3: Did it", "t1: Did it", "tools", "plan"], run.text
-    assert files_of(project, "HEAD~1") == ["link", "link/in", "tool/main", "tool/other"]
+    assert subjects(project) == ["t4: Did it", "t2: Did it", "t1: Did it", "tools", "plan"], run.text
+    assert files_of(project, "HEAD~2") == ["link", "link/in", "tool/main", "tool/other"]
+    assert files_of(project, "HEAD~1") == ["tool/new"]
     assert (project.root / "new.md").read_text() == "HELLO\n"
     assert project.git("status", "--porcelain") == "?? feature_PROGRESS.md\n"
 
