@@ -81,7 +81,7 @@ def _ends() -> str:
 def _tools() -> str:
     """Returns the tools with their arguments, and the description that an agent reads."""
     tree = ast.parse((TOP / "ralph" / "commands" / "mcp.py").read_text(encoding="utf-8"))
-    (tools,) = (one for one in tree.body if isinstance(one, ast.ClassDef) and one.name == "Tools")
+    (tools,) = (one for one in tree.body if isinstance(one, ast.ClassDef) and one.name == "TaskTools")
     rows = ["| tool | arguments | description for the agent |", "|---|---|---|"]
     for one in tools.body:
         if isinstance(one, ast.FunctionDef) and not one.name.startswith("_"):

@@ -8,7 +8,7 @@ from ralph_driver import Project, eventually
 from stories import Act, Agent, api_retry, init, marks, prints, raw, result, says, step, tool, tool_result, waits_for
 
 from ralph.agent import command
-from ralph.agent.stream import Stream
+from ralph.agent.stream import OutputReader
 from ralph.agent.turn import Outcome
 from ralph.process.supervisor import Ended
 from ralph.settings.table import Settings
@@ -128,12 +128,12 @@ TELL_FIGURES: dict[str, Any] = {
 @pytest.mark.parametrize("name", COMES_TO)
 def test_what_an_agent_prints_comes_to(name: str) -> None:
     printed, outcome, said = COMES_TO[name]
-    stream = Stream(lambda _event: None)
+    reader = OutputReader(lambda _event: None)
     output = printed.encode(errors="surrogateescape")
     for at in range(0, len(output), 1000):
-        stream.read_output(output[at : at + 1000])
-    stream.read_output(b"", b"A complaint.\n")
-    turn = stream.to_turn(command.choose_agents(Settings())[0], Ended(code=0), None, now=0.0)
+        reader.read_output(output[at : at + 1000])
+    reader.read_output(b"", b"A complaint.\n")
+    turn = reader.to_turn(command.choose_agents(Settings())[0], Ended(code=0), None, now=0.0)
     assert (turn.outcome, turn.final_words) == (outcome, said)
     if name in TELL_FIGURES:
         assert (turn.tokens, turn.cost_usd) == TELL_FIGURES[name]

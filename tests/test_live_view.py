@@ -316,9 +316,9 @@ FITS = {
 
 def test_of_the_figures_in_the_status_line_as_many_are_shown_as_fit() -> None:
     view = AgentView(lambda _line: None)
-    stream = view.new_stream()
+    reader = view.new_reader()
     view.heard_at -= 60
-    stream.read_output(json.dumps(tool("Bash", command="pytest -q tests/test_greeting.py")).encode() + b"\n")
+    reader.read_output(json.dumps(tool("Bash", command="pytest -q tests/test_greeting.py")).encode() + b"\n")
     view.heard_at -= 12
     tally = Tally(iterations=6, cost_usd=3.41)
     file = SimpleNamespace(path=Path("none"), last=parse(progress_text(*["x done"] * 3, *["open"] * 12).encode()))

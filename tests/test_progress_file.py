@@ -97,7 +97,7 @@ def an_edit(file: ProgressFile, save: Save, at: int) -> list[str]:
 
     file.path.write_bytes(TEXT)
     os.utime(file.path, (1, 1))
-    file.read()
+    file.read_or_restore()
     next(save)
     with before_each_step(step):
         file.edit(with_line(b"ralph"))

@@ -41,7 +41,7 @@ _SIGNS_OF_WORK = ("init", "text", "thinking", "tool_use", "tool_result")
 _windows = dict[str, int]()
 
 
-class Stream:
+class OutputReader:
     """Reads an agent's output as it comes: JSON events of a real agent, or any other text.
 
     `show` gets each event after it is recorded here, which adds the `call` to a tool's result; a line of text is an

@@ -88,14 +88,14 @@ class _TranscriptViewer:
     def __init__(self, plan: plans.Plan, mode: str, iteration: int, path: Path, view: AgentView):
         _print_clean(f"{mode} {plan.name} · iteration {iteration}")
         self.path = path
-        self._stream = view.new_stream()
+        self._reader = view.new_reader()
         self._files = [place.open("rb") for place in (path, path.with_suffix(".err")) if place.is_file()]
 
     def show_new_lines(self, *, is_last: bool) -> None:
         """Shows what was added since; if that is the last of it, also a line without a line break."""
-        self._stream.read_output(*[file.read() for file in self._files])
+        self._reader.read_output(*[file.read() for file in self._files])
         if is_last:
-            self._stream.read_last_line()
+            self._reader.read_last_line()
 
 
 def _follow(plan: plans.Plan, view: AgentView) -> None:

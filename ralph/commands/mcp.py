@@ -40,8 +40,8 @@ def serve_tools(plan_word: str | None, *, progress_file: str | None, propose: bo
     """Serves the tools until the client disconnects."""
     server = MCPServer("ralph", version=__version__, instructions=_HOW, log_level="ERROR")
     plan = plans.find_plan(plan_word, progress_file)
-    tools = Tools(plan, propose=propose)
-    for name in vars(Tools):
+    tools = TaskTools(plan, propose=propose)
+    for name in vars(TaskTools):
         if not name.startswith("_"):
             server.add_tool(_as_mcp_tool(plan.state_folder.journal, getattr(tools, name)), name=f"ralph_{name}")
     server.run("stdio")
@@ -65,7 +65,7 @@ def _as_mcp_tool(journal_path: Path, tool: Callable[..., Answer]) -> Callable[..
     return call
 
 
-class Tools:
+class TaskTools:
     """The tools of a plan: the public methods, whose docstrings the agent reads as descriptions."""
 
     def __init__(self, plan: plans.Plan, *, propose: bool):
@@ -158,7 +158,7 @@ class Tools:
 
     def _read_tasks(self) -> Sequence[Task]:
         """Returns the tasks, each with the id that an edit would give it."""
-        self._file.read()
+        self._file.read_or_restore()
         return tasks.read_tasks(edits.with_ids(self._file.text))
 
     def _find(self, task_id: str) -> Task:

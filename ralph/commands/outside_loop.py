@@ -114,9 +114,11 @@ def _converse_and_summarize(start: PreparedStart, file: ProgressFile) -> str:
         raise RalphError(f"the agent {agent.name} cannot be talked to", fix="see --agent")
     command.check_installed([agent], start.settings)
     env = {name: value for name, value in os.environ.items() if not name.startswith("RALPH_")}
-    plan, before = files.read_or_empty(start.plan), file.read()
+    plan, before = files.read_or_empty(start.plan), file.read_or_restore()
     argv = agent.command_line(start.settings, start.load_mode_prompt().render(_values_beside_task(start)))
     programs.run_in_front(argv, env=env)
     start.state_folder.remove_note(AnnouncedConversation)
     changed = "is as it was" if files.read_or_empty(start.plan) == plan else "changed"
-    return f"{start.plan.name} {changed} · {before.ticked_of_total} before, {file.read().ticked_of_total} now"
+    return (
+        f"{start.plan.name} {changed} · {before.ticked_of_total} before, {file.read_or_restore().ticked_of_total} now"
+    )

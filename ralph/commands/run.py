@@ -120,7 +120,7 @@ def check_and_read_progress(start: PreparedStart, file: ProgressFile) -> progres
 
     Else cron in the wrong folder would start over.
     """
-    now = file.read() if file.exists() else None
+    now = file.read_or_restore() if file.exists() else None
     path, beside = start.progress_path, start.plan.with_name(f"{start.name}_PROGRESS.md")
     if now:
         check_same_plan(start.plan, path, now)

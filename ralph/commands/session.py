@@ -111,7 +111,7 @@ def _open_run(
 
     def at_last() -> None:
         shutil.rmtree(temporary, ignore_errors=True)
-        git_settings.record_end_state()
+        git_settings.record_settings_at_run_end()
         if death := state.unjudged_iteration():
             from ralph.strict import shadow  # noqa: PLC0415 - only that process pays, after a death
 
@@ -157,7 +157,7 @@ def _prepare_session(run: Run, held_lock: Lock) -> None:
         state.remove_note(PlanBlock)
     noted = state.load_note(FirstVerifyResult)
     run.tally.first_verify_failure = noted.failure if noted and noted.command == start.settings.verify else None
-    file.read()
+    file.read_or_restore()
     if start.imported and not file.last.tasks and not file.last.done:
         run.console.complain(
             f"{plural(len(start.imported.tasks), 'task')} taken from {start.imported.place} into the Task List"
@@ -176,7 +176,7 @@ def _prepare_session(run: Run, held_lock: Lock) -> None:
         run.console.complain(f"took RALPH_BLOCKED out of {file.path}, since you are here; it said: {now.blocked}")
         file.edit(progress.without_control_lines, "RALPH_BLOCKED")
     state.remove_iteration_note()
-    run.screen.say_unless_quiet(f"ralph: {notices.run_opening_line(run)}")
+    run.screen.say_unless_quiet(f"ralph: {notices.starting_conditions_line(run)}")
     if opened := state.load_note(PlanBlock):
         run.tally.set_one_below_limit(opened.reason, run.settings)
     state.remove_note(PlanBlock)

@@ -186,7 +186,7 @@ class Repository(Git):
         names = self.list_names("log", "-m", "--format=", "--name-only", "--no-renames", since)
         return {name.lstrip("\n") for name in names} - {""}
 
-    def put_head_back(self, branch: str, commit: str) -> tuple[str, int]:
+    def put_head_back_and_keep_commits(self, branch: str, commit: str) -> tuple[str, int]:
         """Puts HEAD on that branch, and the branch at that commit; without a branch HEAD itself, with none before it.
 
         Returns a ref that keeps the commit that was there, empty if it was the same, and how many commits went.

@@ -59,7 +59,7 @@ class GitConfigWatch:
         self._known = self._read_files()
         self._state.save_note(GitConfigFiles(before=self._known))
 
-    def record_end_state(self) -> None:
+    def record_settings_at_run_end(self) -> None:
         """Records the settings once everything has ended: after a death, later changes are the user's."""
         if noted := self._state.load_note(GitConfigFiles):
             noted.at_end = self._read_files()

@@ -18,7 +18,7 @@ from ralph.process import signals
 from ralph.process.supervisor import Command
 from ralph.run import notices
 from ralph.run.context import Run
-from ralph.run.evidence import refuse_plan_done
+from ralph.run.evidence import remove_done_with_reasons
 from ralph.run.judge import AroundTurn, Iteration, TaskController, add_to_tally, quote_tasks, wait_before_repeat_s
 from ralph.run.stop_rules import Reason, Stop, needs_final_check, remaining_usd
 from ralph.store import journal
@@ -48,7 +48,7 @@ class PlainController(TaskController):
         if self._run.settings.once:
             iteration = undo_ticks_and_end_mode(self._run, iteration)
         if iteration.refused:
-            refuse_plan_done(self._run, iteration.refused, iteration.missing)
+            remove_done_with_reasons(self._run, iteration.refused, iteration.missing)
         return iteration
 
 
@@ -136,44 +136,44 @@ def _run_agent(run: Run, agent: Agent, prompt: str, user_messages: LostMessageWa
     tried = run.iteration.values.get("TRY")
     model_index = tried - 1 if isinstance(tried, int) else run.tally.refusals + run.tally.failures // 2
     agent = agent._replace(model_index=model_index)
-    stream = run.view.new_stream()
+    reader = run.view.new_reader()
     silence_s = settings.idle_timeout or math.inf
     result_at = retries_at = math.inf
     cut = None
 
     def should_end(silent_s: float, took_s: float, printed: int) -> bool:
         nonlocal cut, result_at, retries_at
-        user_messages.compare_messages()
-        retries_at = min(retries_at, took_s) if stream.retry else math.inf
+        user_messages.track_new_messages()
+        retries_at = min(retries_at, took_s) if reader.retry else math.inf
         reached = {
             Outcome.OUT_OF_TIME: run.remaining_s() <= 0,
             Outcome.TIMED_OUT: took_s > (settings.iteration_timeout or math.inf),
             Outcome.TROUBLE: took_s - retries_at > silence_s,  # printing retries is not a sign of life
             Outcome.HUNG: silent_s > silence_s,
             Outcome.TOO_LONG: printed > clock.max_printed_bytes,
-            Outcome.CONTEXT_FULL: stream.should_cut_for_context(settings.max_context),
+            Outcome.CONTEXT_FULL: reader.should_cut_for_context(settings.max_context),
         }
         cut = next((outcome for outcome, is_reached in reached.items() if is_reached), None)
-        result_at = min(result_at, took_s) if stream.result else math.inf
-        if stream.result:
+        result_at = min(result_at, took_s) if reader.result else math.inf
+        if reader.result:
             cut = Outcome.OK if took_s - result_at > clock.after_result_s else None
         if signals.interrupted():
             cut = Outcome.INTERRUPTED
             run.console.announce_stopping("the agent")
-        stream.ended_by_ralph = cut is not None
-        return stream.ended_by_ralph
+        reader.ended_by_ralph = cut is not None
+        return reader.ended_by_ralph
 
     budget = remaining_usd(run.file.last, run.tally, settings, settings.max_iteration_cost)
     given = transcript.with_suffix(".prompt.md")
     argv = agent.command_line(settings, prompt, file=str(given), budget_usd=budget, mcp=run.prepared_mode.tools_server)
     job = Command(argv, run.env, output=transcript, stdin_path=Path(os.devnull) if agent.prompt else given)
     began = time.monotonic()
-    ended = run.run_supervised("the agent", job, stream.read_output, should_end)
+    ended = run.run_supervised("the agent", job, reader.read_output, should_end)
     if ended.unstarted:
         why = f"the agent {argv[0]} cannot be started: {ended.unstarted} (a script needs a right #! line; see --agent)"
         is_being_replaced = run.tally.iterations > 0  # since it was there an iteration ago
         return Turn(outcome=Outcome.TROUBLE if is_being_replaced else Outcome.HOPELESS, why=why)
-    turn = stream.to_turn(agent, ended, cut, clock.unix_time_s())
+    turn = reader.to_turn(agent, ended, cut, clock.unix_time_s())
     turn.took_s = time.monotonic() - began
     if settings.model and agent.flags.get("model"):
         turn.model = settings.model[: model_index + 1][-1]

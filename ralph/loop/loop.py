@@ -5,7 +5,7 @@ so a restart needs no code: the same command continues where the file says.
 """
 
 from ralph.loop.iteration import notify_and_pause, pause_between, record_and_report
-from ralph.loop.modes import advance_mode, claim_done_if_all_ticked, follow_mode_line, request_validation_if_due
+from ralph.loop.modes import advance_mode, claim_done_if_all_ticked, follow_mode_line, request_midway_validation
 from ralph.plan import progress
 from ralph.run.context import Run
 from ralph.run.evidence import accept_done_or_count_refusal, run_first_verify_if_due
@@ -36,10 +36,10 @@ def prepare_next_iteration(run: Run) -> Stop | None:
     if stop := run.stop_if_git_tampered():
         return stop
     run.read_progress()
-    request_validation_if_due(run)
+    request_midway_validation(run)
     if run.file.last.mode != run.live.file_mode:
         follow_mode_line(run)
-    run.controller.tidy_task_list()
+    run.controller.set_ids_and_marks()
     while needs_final_check(run.file.last, run.settings) and not run.stop_if_interrupted():
         accept_done_or_count_refusal(run)
         if run.stop_reason() or (run.controller.picks_tasks and run.settings.max_failures is None):

@@ -58,7 +58,7 @@ def follow_mode_line(run: Run) -> None:
     set_up_controller(run)
 
 
-def request_validation_if_due(run: Run) -> bool:
+def request_midway_validation(run: Run) -> bool:
     """Whether enough was ticked for validate to run, at most max-rounds times; if no agent works, writes its name."""
     now, live, every = run.file.last, run.live, run.settings.validate_every
     starts = [line.start for line, *_ in now.headings]

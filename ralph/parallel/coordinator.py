@@ -14,7 +14,7 @@ from ralph.agent.turn import Commits, Outcome
 from ralph.errors import RalphError
 from ralph.git.repository import Repository
 from ralph.loop.iteration import wait_at_most
-from ralph.loop.modes import request_validation_if_due
+from ralph.loop.modes import request_midway_validation
 from ralph.parallel.executors import DaskExecutor, LocalExecutor
 from ralph.parallel.jobs import JobMaker
 from ralph.parallel.merge_queue import MergeQueue
@@ -87,9 +87,9 @@ class ParallelController(TaskController):
             lines.append(f"{attempt.task.id} · {format_duration(now - attempt.iteration.began)} · {doing}")
         return lines
 
-    def tidy_task_list(self) -> None:
+    def set_ids_and_marks(self) -> None:
         """Gives each task an id, ticks those whose parts are all done, and marks only our tasks as in progress."""
-        self._file.edit(edits.with_tidy_list, *[attempt.task.id for attempt in self._running_or_queued])
+        self._file.edit(edits.with_ids_and_marks, *[attempt.task.id for attempt in self._running_or_queued])
 
     @property
     def _running_or_queued(self) -> list[TaskAttempt]:
@@ -98,7 +98,7 @@ class ParallelController(TaskController):
     def begin_next_tasks(self) -> Stop | None:
         """Begins as many tasks as may be tried at once. Returns a Stop if none is in progress and none can begin."""
         run = self._run
-        if self.is_busy and request_validation_if_due(run):
+        if self.is_busy and request_midway_validation(run):
             return None  # no other task begins before it
         if not (self.is_busy or self._stop) and (rest_s := self._no_agent_before - run.clock.unix_time_s()) > 0:
             wait_at_most(run, rest_s)
@@ -267,7 +267,7 @@ class ParallelController(TaskController):
         if not iteration.is_merge:
             queue.add(attempt)
         if not self._merge_obstacle and queue.entry_ready_to_merge() is attempt:
-            return self._merge_and_tick(iteration)
+            return self._move_branch_and_tick(iteration)
         return replace(iteration, moved=True, is_queued=True)
 
     def _fail_task(self, iteration: Iteration) -> Iteration:
@@ -286,7 +286,7 @@ class ParallelController(TaskController):
             may_retry=not task.is_last_try(most),
         )
 
-    def _merge_and_tick(self, iteration: Iteration) -> Iteration:
+    def _move_branch_and_tick(self, iteration: Iteration) -> Iteration:
         """Moves the branch to the commit and ticks the task; otherwise it stays queued, maybe until the next run."""
         attempt, queue = self.last, self.queue
         self._wait_for_index()
@@ -302,7 +302,7 @@ class ParallelController(TaskController):
         run = self._run
         self._file.edit(edits.with_done_and_blocked_reopened, self.last.task.id)
         self.queue.remove_entry(self.last.task)
-        self.tidy_task_list()
+        self.set_ids_and_marks()
         wrong = () if run.read_progress().open else evidence.accept_or_refuse_done(run, is_verified=True)
         return replace(iteration, moved=True, passed=True, refused=wrong, commits=commits)
 
@@ -320,4 +320,4 @@ class ParallelController(TaskController):
             attempt.is_canceled = True
         self._executor.end_attempts()
         with contextlib.suppress(RalphError):
-            self._file.edit(edits.with_tidy_list)
+            self._file.edit(edits.with_ids_and_marks)

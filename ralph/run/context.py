@@ -212,7 +212,7 @@ class Run:
 
     def read_progress(self) -> Progress:
         """Reads the progress file, which is put back first if it is gone, and warns once if it is too large."""
-        now = self.file.read()
+        now = self.file.read_or_restore()
         if now.size > 50_000:
             what = f"{self.file.path.name} has {now.size // 1000} kB, and every iteration pays for reading it"
             self.console.complain(what, once="size")

@@ -93,7 +93,7 @@ class TaskController:
         """A line for each agent at work besides the one of the iteration."""
         return ()
 
-    def tidy_task_list(self) -> None:
+    def set_ids_and_marks(self) -> None:
         """Brings the task list into the form that the next choice needs."""
 
     def begin_next_tasks(self) -> Stop | None:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from ralph.agent.dialects import Event
-from ralph.agent.stream import Stream
+from ralph.agent.stream import OutputReader
 from ralph.agent.turn import without_signals
 from ralph.screen.text import clip, terminal_width, wrap
 from ralph.words import REASON_LENGTH, join_names, one_line, plural, without_control_codes
@@ -34,31 +34,31 @@ class AgentView:
         self._shows_all = whole
         self._here = os.getcwd() + "/"  # noqa: PTH109 - it is compared with strings
         self._account = self._shown_account = ""
-        self.new_stream()
+        self.new_reader()
 
-    def new_stream(self) -> Stream:
-        """Returns the stream that reads the output of a new agent, and shows it here."""
-        self._stream = Stream(self.show)
+    def new_reader(self) -> OutputReader:
+        """Returns the reader of a new agent's output, which it shows here."""
+        self._reader = OutputReader(self.show)
         self.heard_at = time.monotonic()
-        return self._stream
+        return self._reader
 
     @property
     def doing(self) -> str:
         """What the agent does now."""
-        stream = self._stream
-        if stream.result:
+        reader = self._reader
+        if reader.result:
             return "leaving"
-        if stream.retry:
-            return f"retrying ({stream.retry})"
-        for call in reversed(list(stream.running.values())):
+        if reader.retry:
+            return f"retrying ({reader.retry})"
+        for call in reversed(list(reader.running.values())):
             return self._describe_tool_call(call)
-        return "thinking" if stream.dialect else "working"
+        return "thinking" if reader.dialect else "working"
 
     def show(self, event: Event) -> None:
-        """Prints the lines of one event, which the stream has recorded; an unknown event has none."""
+        """Prints the lines of one event, which the reader has recorded; an unknown event has none."""
         self.heard_at = time.monotonic()
         if event["type"] == "init":
-            account = self._stream.so_far.model
+            account = self._reader.so_far.model
             if "apiKeySource" in event:  # a forgotten key in the environment has cost people hundreds
                 key = str(event["apiKeySource"] or "none").removeprefix("none")
                 account += f" · the API key in {key} pays" if key else " · your login pays"
@@ -77,12 +77,12 @@ class AgentView:
 
         It names the files that have `changed`, or if none are known, those that the agent's tools were asked to write.
         """
-        stream = self._stream
-        names = [name.removeprefix(self._here) for name in changed or stream.edited]
+        reader = self._reader
+        names = [name.removeprefix(self._here) for name in changed or reader.edited]
         left = {
-            "it was in": join_names([self._describe_tool_call(call) for call in stream.running.values()], 3),
+            "it was in": join_names([self._describe_tool_call(call) for call in reader.running.values()], 3),
             "files it had changed, which may be gone since": join_names(names, 10),
-            "its last words": stream.words.strip(),
+            "its last words": reader.words.strip(),
         }
         phrases = [
             f"{what}: {one_line(without_signals(without_control_codes(text)), 400)}"
@@ -94,7 +94,7 @@ class AgentView:
 
     def _lines(self, event: Event, room: int | None) -> Iterator[str]:
         """Yields text as wrapped lines, and each tool call or result as one row; or everything in full."""
-        kind, text, context = event["type"], event.get("text") or "", self._stream.so_far.context
+        kind, text, context = event["type"], event.get("text") or "", self._reader.so_far.context
         if kind == "line":
             yield text
         elif kind == "text":

@@ -40,12 +40,12 @@ class StrictController(PlainController):
         self._roles = roles_of(run.prepared_mode)
         self._token = acceptance.new_run_token()
 
-    def tidy_task_list(self) -> None:
+    def set_ids_and_marks(self) -> None:
         """Gives each task an id, ticks those whose subtasks are all done, and leaves none in progress."""
         if self._role:
             self._run.use_mode("build")
             self._role = ""
-        self._file.edit(edits.with_tidy_list)
+        self._file.edit(edits.with_ids_and_marks)
 
     def begin_next_tasks(self) -> Stop | None:
         """Chooses and marks the next task. Returns a Stop if none can begin."""
@@ -243,13 +243,13 @@ class StrictController(PlainController):
         """Leaves no task in progress, unless an error ended its iteration: the next run has to judge that."""
         if not self._run.state.unjudged_iteration():
             with contextlib.suppress(RalphError):
-                self._file.edit(edits.with_tidy_list)
+                self._file.edit(edits.with_ids_and_marks)
 
     def reopen_broken_tasks(self) -> Mapping[str, str] | None:
         """Unticks tasks that a later change broke. Returns why, by id; None if that could not be found out."""
         if not self._demands_proof:
             return {}
-        self._edit_and_vouch(edits.with_tidy_list)
+        self._edit_and_vouch(edits.with_ids_and_marks)
         self._guard.remember_tree()
         broken = evidence.find_broken_tasks(self._run)
         self._guard.restore_guarded_state()
@@ -260,7 +260,7 @@ class StrictController(PlainController):
         """Leaves the task for later; if --on-failure says restore, discards its changes, unless the run ends."""
         if iteration.run_stop is None and self._run.settings.on_failure == "restore":
             self._guard.discard_attempt()
-        self._edit_and_vouch(edits.with_tidy_list)
+        self._edit_and_vouch(edits.with_ids_and_marks)
         return iteration
 
     def _mark_task(self, mark: str, note_name: str, value: str) -> None:

@@ -22,7 +22,7 @@ from ralph.run.context import Run
 from ralph.run.judge import TurnFindings
 from ralph.settings import sources
 from ralph.store.state import TreeAfterDeath, TreeBefore, UncommittedFiles
-from ralph.strict.shadow import HIDDEN, NEW, Shadow, is_ignore_file, resume_shadow
+from ralph.strict.shadow import HIDDEN, NEW, Shadow, is_gitignore_file, resume_shadow
 from ralph.words import join_names, plural
 
 # New files moved away at once; more may be the user's, who then decides.
@@ -322,7 +322,7 @@ class TreeGuard:
                 return kept
             for one in begun:
                 shutil.move(repository.git_dir / one, self._state.free_kept_path(one))
-            kept, count = repository.put_head_back(branch, commit)
+            kept, count = repository.put_head_back_and_keep_commits(branch, commit)
             self._run.put_back.update({"commit": count} if count else {})
             self._complain(f"HEAD is put back where it was; what was there is {kept or 'nothing new'}")
         if end and (is_moved or end.index_lines != repository.index_lines()):
@@ -355,7 +355,7 @@ class TreeGuard:
             if number == 0:
                 visible_at_first = visible
             reasons = {name: why for name in sorted(changes.keys() - self._changed_by_user) if (why := why_undo(name))}
-            rules = [*filter(is_ignore_file, reasons)]
+            rules = [*filter(is_gitignore_file, reasons)]
             wrong = rules or [*reasons]
             new = [name for name in wrong if changes[name] in (NEW, HIDDEN)]
             if len(new) > _MOST_NEW_FILES:

@@ -12,7 +12,7 @@ from ralph.plan.tasks import edits
 from ralph.process.lock import Lock
 from ralph.process.programs import end_marked_processes
 from ralph.run.context import Run
-from ralph.run.evidence import refuse_plan_done
+from ralph.run.evidence import remove_done_with_reasons
 from ralph.run.judge import describe_open_tasks
 from ralph.screen.view import AgentView
 from ralph.store import journal
@@ -37,7 +37,7 @@ def recover_from_death(run: Run, held_lock: Lock) -> None:
         return
     report_and_record_death(run, death)  # once, whatever becomes of the runs that follow
     check_agents_and_prompt(run)  # else the rest is left to a run that can
-    run.file.read()  # puts the file back if it is gone
+    run.file.read_or_restore()  # puts the file back if it is gone
     try:
         run.git_settings.find_changes_before_death()  # before any git runs
         run.git_settings.record_begin_state()
@@ -48,7 +48,7 @@ def recover_from_death(run: Run, held_lock: Lock) -> None:
             undo_forbidden_changes(run, death, before, end)  # what may not change; the rest is its task's
         put_list_back(run, death, end)  # ticks that ralph did not make
         commit_ticked_tasks(run)  # or the tick is taken back
-        unverify_or_refuse_plan_done(run)  # which was never checked
+        unverify_or_remove_done(run)  # which was never checked
     except RalphError as error:
         if error.exit_code == 4:
             run.file.edit(progress.with_run_blocked, error.message)
@@ -76,7 +76,7 @@ def report_and_record_death(run: Run, death: UnjudgedIteration) -> None:
     run.console.complain(f"the run before {how}; its record is {death.transcript}")
     message = end.message if end else "ralph was killed"
     view = AgentView(lambda _line: None)
-    view.new_stream().read_output(files.read_or_empty(death.transcript, 1_000_000))
+    view.new_reader().read_output(files.read_or_empty(death.transcript, 1_000_000))
     with contextlib.suppress(OSError):  # a full disk is reported where it matters
         line = journal.unfinished_line(death, message, view.summarize_cut_iteration(message))
         journal.append_line(run.state.journal, line)
@@ -93,14 +93,14 @@ def put_list_back(run: Run, death: UnjudgedIteration, end: TreeAfterDeath | None
         undo_ticks(run, death.mode, own)
 
 
-def unverify_or_refuse_plan_done(run: Run) -> None:
+def unverify_or_remove_done(run: Run) -> None:
     """Has an unchecked RALPH_DONE verified, or refuses it if nothing can verify it."""
     if run.read_progress().done:
         open_ones = describe_open_tasks(run.file.last)
         if run.settings.verify and not open_ones:
             run.file.edit(progress.without_control_lines, "Verified")
         else:
-            refuse_plan_done(run, [open_ones or "ralph was ended before it could check it"])
+            remove_done_with_reasons(run, [open_ones or "ralph was ended before it could check it"])
 
 
 def undo_forbidden_changes(run: Run, death: UnjudgedIteration, before: TreeBefore, end: TreeAfterDeath | None) -> None:

@@ -67,7 +67,7 @@ class Shadow(Git):
         tracked = [] if self.snapshot.checksum else self._remake_and_list_tracked(repository)
         self.snapshot = self.snapshot._replace(at=time.time() - TICK_S, left_alone=[])
         found = self._file_statuses()
-        rules = [name for name, how in found.items() if how == HIDDEN and is_ignore_file(name)]
+        rules = [name for name, how in found.items() if how == HIDDEN and is_gitignore_file(name)]
         self.snapshot = self.snapshot._replace(hidden_rules=rules)
         changed = {name for name, how in found.items() if how not in (_SAME, HIDDEN)}
         if self.is_protected_touched():
@@ -129,14 +129,14 @@ class Shadow(Git):
         if self.shadow_checksum() != self.snapshot.checksum:
             raise RalphError(f"{self.folder}: was changed, and does not know any more how files were", 1)
         differ = {name: how for name, how in found.items() if how not in (_SAME, HIDDEN)}
-        if any(map(is_ignore_file, differ)):  # what nobody has touched since is not new, only no longer ignored
+        if any(map(is_gitignore_file, differ)):  # what nobody has touched since is not new, only no longer ignored
             for name in [name for name, how in differ.items() if how == NEW]:
                 if 0.0 < touched_at(self.root / name) < self.snapshot.at:
                     del differ[name]
         differ |= {
             name: how
             for name, how in found.items()
-            if how == HIDDEN and is_ignore_file(name) and name not in self.snapshot.hidden_rules
+            if how == HIDDEN and is_gitignore_file(name) and name not in self.snapshot.hidden_rules
         }
         same = [name for name, how in found.items() if how == _SAME and with_modes]
         looked_at = self.existing_files(same).items()
@@ -195,7 +195,7 @@ class Shadow(Git):
         return {name: there.st_ctime for name, there in found.items() if not stat.S_ISDIR(there.st_mode)}
 
 
-def is_ignore_file(name: str) -> bool:
+def is_gitignore_file(name: str) -> bool:
     """Whether git takes the rules from this file by which it ignores others."""
     return name.endswith(".gitignore")
 

@@ -48,7 +48,7 @@ class ProgressFile:
             raise RalphError(f"{self.path}: is not a file (a directory, a pipe?)", 1, fix="move it away")
         return os.path.exists(self.path)  # noqa: PTH110 - Path raises what this takes for a No
 
-    def read(self) -> Progress:
+    def read_or_restore(self) -> Progress:
         """Reads and parses the file; restores it first if it stays empty or missing, or is no longer a file."""
         deadline = time.monotonic() + _SETTLE_S
         while _is_blank(text := self._read_or_empty_if_gone()) and not _is_blank(self.text):
@@ -94,13 +94,13 @@ class ProgressFile:
         """
         with files.os_errors_as_ralph_errors(self.path, "written"), hold_edit_lock(self._state.edit_lock_path()):
             for _ in range(_EDIT_TRIES):
-                self.read()
+                self.read_or_restore()
                 new = change(self.text, *more, **named)
                 if new == self.text:
                     return self.last
                 self.path.open("ab").close()
                 if files.replace_unchanged(self.path, self.text, new):
-                    return self.read()
+                    return self.read_or_restore()
         raise RalphError(f"{self.path}: somebody keeps writing to it; ralph could not make its edit", 1)
 
     def check_writable(self) -> None:
@@ -120,7 +120,7 @@ class LostMessageWatch:
         self._path, self._known = path, section_lines(before, "Messages")
         self._new = self._gone = list[bytes]()
 
-    def compare_messages(self) -> None:
+    def track_new_messages(self) -> None:
         """Notes new messages: if none are left, they were overwritten; if others are there, the user changed them."""
         lines = section_lines(files.read_or_empty(self._path), "Messages")
         new = [line for line in lines if line not in self._known]
@@ -130,7 +130,7 @@ class LostMessageWatch:
 
     def find_lost(self, text: bytes) -> list[bytes]:
         """The new messages that were overwritten, and are nowhere in the text now."""
-        self.compare_messages()
+        self.track_new_messages()
         return [line for line in dict.fromkeys(self._gone) if line not in text]
 
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ralph.plan.progress.task import Line, Note, Task
+from ralph.plan.progress.task import Note, Task, TextLine
 
 _LINE = re.compile(rb"[^\n]*\n|[^\n]+")
 _FENCE = re.compile(rb"(?:[ \t]|[-*+][ \t]|\d{1,9}[.)][ \t])*(`{3,}(?=[^`]*\Z)|~{3,}).*")
@@ -44,9 +44,9 @@ BOM = b"\xef\xbb\xbf"
 class MarkdownBlocks(NamedTuple):
     """The lines and code fences of a text in Markdown."""
 
-    unfenced_lines: list[Line]
+    unfenced_lines: list[TextLine]
     """The lines outside of code fences."""
-    fences: list[tuple[Line, Line]]
+    fences: list[tuple[TextLine, TextLine]]
     """The first and the last line of each fence."""
 
 
@@ -56,12 +56,12 @@ def read_lines_and_fences(text: bytes) -> MarkdownBlocks:
     A fence is three or more backticks or tildes, closed by at least as many of the same, at any indentation, since it
     may be in a list. If it is never closed, it and all below it count as text: a slip must not hide the rest.
     """
-    lines: list[Line] = []
-    fences: list[tuple[Line, Line]] = []
-    fence: list[Line] = []
+    lines: list[TextLine] = []
+    fences: list[tuple[TextLine, TextLine]] = []
+    fence: list[TextLine] = []
     marks = b""
     for found in _LINE.finditer(text, len(BOM) if text.startswith(BOM) else 0):
-        line = Line(*found.span(), found[0].rstrip(b"\r\n"))
+        line = TextLine(*found.span(), found[0].rstrip(b"\r\n"))
         if fence:
             fence.append(line)
             end = _FENCE_END.fullmatch(line.body)
@@ -79,7 +79,7 @@ class Progress(NamedTuple):
     """What a progress file says, and on which of its lines."""
 
     size: int
-    words: dict[str, list[Line]]
+    words: dict[str, list[TextLine]]
     """The lines that count, by the word they begin with: the control words; Verified, the note of a check that passed,
     directly below RALPH_DONE; Plan, Started, Spent and Mode, above the first heading below the top level."""
     done: bool
@@ -102,7 +102,7 @@ class Progress(NamedTuple):
     """`2/3`: how many times the work was handed on to be validated, and the limit; or empty."""
     round: int
     """The first number in `rounds`, or 0."""
-    headings: Sequence[tuple[Line, int, str]]
+    headings: Sequence[tuple[TextLine, int, str]]
     """The line, level and title of each heading."""
     tasks: Sequence[Task]
     elsewhere: Sequence[Task]
@@ -129,8 +129,8 @@ class Progress(NamedTuple):
 @functools.lru_cache(maxsize=16)  # the same text is parsed again and again
 def parse(text: bytes) -> Progress:
     """Parses the text of a progress file; any bytes are valid."""
-    words: dict[str, list[Line]] = {}
-    headings: list[tuple[Line, int, str]] = []
+    words: dict[str, list[TextLine]] = {}
+    headings: list[tuple[TextLine, int, str]] = []
     # The checkboxes, each with what `kinds` says of its place.
     items: list[tuple[str, Task]] = []
     # What `_LISTS` finds in the innermost such title around this line, for headings down to each level.

@@ -8,7 +8,7 @@ STATUSES = {" ": "pending", "~": "in_progress", "!": "blocked", "x": "complete"}
 """The status that each mark means."""
 
 
-class Line(NamedTuple):
+class TextLine(NamedTuple):
     """One line of a text: `text[start:end]`, with its line end, without a byte order mark."""
 
     start: int
@@ -17,7 +17,7 @@ class Line(NamedTuple):
     """The line without its line end."""
 
 
-_NOWHERE = Line(0, 0, b"")
+_NOWHERE = TextLine(0, 0, b"")
 
 
 class Note(NamedTuple):
@@ -25,7 +25,7 @@ class Note(NamedTuple):
 
     name: str
     value: str
-    line: Line = _NOWHERE
+    line: TextLine = _NOWHERE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ class Task:
     """The character between the brackets."""
     whole: str = ""
     """The text with the id, as it is in the list."""
-    line: Line = _NOWHERE
+    line: TextLine = _NOWHERE
     number: int = 0
     """The number of its line, for messages."""
     notes: list[Note] = field(default_factory=list)

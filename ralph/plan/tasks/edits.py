@@ -122,7 +122,7 @@ def with_ids(text: bytes) -> bytes:
     return replace_ranges(text, changes)
 
 
-def with_tidy_list(text: bytes, *in_progress: str) -> bytes:
+def with_ids_and_marks(text: bytes, *in_progress: str) -> bytes:
     """The text with an id on each task, none but these in progress, and ticks on tasks that their subtasks complete."""
     text = with_ids(text)
     text = with_mark(
@@ -134,7 +134,7 @@ def with_tidy_list(text: bytes, *in_progress: str) -> bytes:
 
 def without_new_ticks(before: bytes, text: bytes) -> bytes:
     """The text, tidied, without the ticks that are not in `before`: a mode such as plan has checked nothing."""
-    text = with_tidy_list(text)
+    text = with_ids_and_marks(text)
     known = {one.text for one in read_tasks(before) if one.done}
     new = [one.id for one in read_tasks(text) if one.mark == "x" and one.text not in known]
     return with_mark(text, " ", *new)
