@@ -13,7 +13,7 @@ from ralph import __version__
 from ralph.errors import RalphError
 from ralph.process import signals
 from ralph.screen.text import has_any_terminal
-from ralph.settings.options import FILE, OF_A_RUN, Verb, parse_invocation
+from ralph.settings.options import FILE, OF_A_RUN, Verb, parse_command_line
 from ralph.words import without_control_codes
 
 _HELP = """\
@@ -92,7 +92,7 @@ def _make_verb(name: str, where: str, meaning: str, *params: click.Parameter, **
 
     def call(**given: Any) -> Any:
         if "requirements" in given:
-            given = {"asked": parse_invocation(given, *click.get_current_context().obj)}
+            given = {"asked": parse_command_line(given, *click.get_current_context().obj)}
         return resolve_name(where)(**given)
 
     return Verb(name, params=[*params, _FOLDER], help=meaning, callback=call, **more)

@@ -139,7 +139,7 @@ def is_file(path: Path | str) -> bool:
     return os.path.isfile(path)  # noqa: PTH113 - Path raises what this takes for a No
 
 
-def check_room(folder: Path) -> None:
+def check_folder_writable(folder: Path) -> None:
     """Raises RalphError if the folder cannot be written to, or the disk is nearly full."""
     has_room = shutil.disk_usage(folder).free >= _FREE_BYTES
     if not has_room or not os.access(folder, os.W_OK):

@@ -171,7 +171,14 @@ def test_a_tick_whose_commit_a_hook_refuses_is_taken_back(project: Project, agen
     assert (marks_of(project), subjects(project), len(agent.calls)) == (["- [!] one"], ["plan"], 2)
 
 
-NOTES = ["FirstVerifyResult", "GitConfigFiles", "TreeBefore", "UnjudgedIteration", "UncommittedFiles", "TreeAfterDeath"]
+NOTES = [
+    "FirstVerifyResult",
+    "GitConfigFiles",
+    "TreeBefore",
+    "UnfinishedIteration",
+    "UncommittedFiles",
+    "TreeAfterDeath",
+]
 
 
 @pytest.mark.parametrize("note", NOTES)
@@ -182,7 +189,7 @@ def test_a_kill_at_any_note_is_followed_by_one_recovery(project: Project, agent:
     options = ("--strict", "--verify", "true")
     killed = project.start("feature.md", "build", *options)
     there = (
-        "UnjudgedIteration" if note == "TreeAfterDeath" else note
+        "UnfinishedIteration" if note == "TreeAfterDeath" else note
     )  # that one the supervisor writes, of an open iteration
     eventually(lambda: [one for one in project.state.glob(f"ralph/*/running/{there}") if one.stat().st_size])
     killed.signal(signal.SIGKILL)

@@ -86,7 +86,7 @@ mkdir $OUT; cp -r .git $OUT/git; git rev-parse HEAD > $OUT/git/refs/heads/main; 
 mkdir -p git/logs/refs/heads git/info git/objects/pack git/rebase-merge state/run sub/deep
 for one in COMMIT_EDITMSG index.lock refs/heads/main.lock HEAD.lock; do echo "somebody's" > git/$one; done
 for one in precious PROMPT_mine.md PROMPT_new.md .ralph.env feature.md one.txt state/file state/run/file \\
-    state/UnjudgedIteration sub/a.py sub/deep/er sub/autostash; do echo "# $one, somebody's" > $one; done
+    state/UnfinishedIteration sub/a.py sub/deep/er sub/autostash; do echo "# $one, somebody's" > $one; done
 """
 
 

@@ -46,7 +46,7 @@ def test_after_deaths_the_next_run_clears_up_and_the_same_command_continues(
     bound = ("--max-total-cost", "9")
     running = project.start("feature.md", "build", "--delay", "10m", *bound)
     eventually(lambda: "Spent: $4.96" in project.progress_text)
-    open_ones = "ralph/*/running/UnjudgedIteration"
+    open_ones = "ralph/*/running/UnfinishedIteration"
     eventually(lambda: not list(project.state.glob(open_ones)))  # it is judged, and ralph waits
     dies(running)
     running = project.start(*BUILD, *bound)

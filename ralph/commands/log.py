@@ -109,7 +109,7 @@ def _follow(plan: plans.Plan, view: AgentView) -> None:
     while not is_over:
         is_over = not plan.holder
         news, at = journal.read_since(state.journal, at)
-        running = state.unjudged_iteration()
+        running = state.unfinished_iteration()
         if replay:
             replay.show_new_lines(is_last=bool(news or not running or is_over))
         _print_records(news)

@@ -16,7 +16,7 @@ from ralph.run.stop_rules import Reason, Tally, stop_reason
 from ralph.settings import sources, table
 from ralph.store import journal
 from ralph.store.journal import Record
-from ralph.store.state import State, UnjudgedIteration
+from ralph.store.state import State, UnfinishedIteration
 from ralph.words import format_moment, one_line
 
 _SUFFIX = "_PROGRESS.md"
@@ -139,7 +139,7 @@ class PlanDetails(NamedTuple):
 
 def inspect_plan(plan: Plan) -> PlanDetails:
     """Reads everything about a plan. Raises OSError if its files cannot be read."""
-    holder, begun, path = plan.holder, plan.state_folder.unjudged_iteration(), plan.progress_path
+    holder, begun, path = plan.holder, plan.state_folder.unfinished_iteration(), plan.progress_path
     now = progress.parse(path.read_bytes() if path.exists() else b"")
     records = journal.read(plan.state_folder.journal)
     last, hint = records[-1] if records else None, ""
@@ -158,7 +158,7 @@ def inspect_plan(plan: Plan) -> PlanDetails:
 
 
 def _state_between_runs(
-    plan: Plan, now: Progress, last: Record | None, begun: UnjudgedIteration | None
+    plan: Plan, now: Progress, last: Record | None, begun: UnfinishedIteration | None
 ) -> tuple[str, str, str]:
     """Returns the state, why it is so, and what the user can do to continue."""
     if not now.size:

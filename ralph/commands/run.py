@@ -31,7 +31,7 @@ def start_run(asked: options.Invocation) -> int:
     held_lock = lock.acquire_lock(lock.working_tree(Path.cwd()))
     file = ProgressFile(start.progress_path, start.state_folder)
     file.recall_vouched_text()
-    now = check_and_read_progress(start, file)
+    now = read_progress_of_plan(start, file)
     if now and not held_lock.noted_holder().run and (early := why_nothing_to_do(start, file.text)):
         raise RalphError.of([early, *(start.imported.missing_from(file.text) if start.imported else ())])
     from ralph.commands.session import run_session  # noqa: PLC0415 - 60 ms, if there is work
@@ -87,7 +87,7 @@ def why_nothing_to_do(start: PreparedStart, text: bytes) -> RalphError | None:
     path, now = start.progress_path, progress.parse(text)
     if now.blocked_by_ralph and has_any_terminal():
         now = progress.parse(progress.without_control_lines(text, "RALPH_BLOCKED"))
-    if start.state_folder.unjudged_iteration() and now.blocked is None:
+    if start.state_folder.unfinished_iteration() and now.blocked is None:
         return None  # what the run wrote that died was never checked
     stop = stop_reason(now, Tally(), start.settings)
     if start.is_strict_loop:
@@ -115,7 +115,7 @@ def check_same_plan(plan: Path, progress_path: Path, now: progress.Progress) -> 
         raise RalphError(f"{progress_path} belongs to another plan, {other}", fix=fix)
 
 
-def check_and_read_progress(start: PreparedStart, file: ProgressFile) -> progress.Progress | None:
+def read_progress_of_plan(start: PreparedStart, file: ProgressFile) -> progress.Progress | None:
     """Reads the progress file; None if there is none. Raises RalphError if it is another plan's, or in another folder.
 
     Else cron in the wrong folder would start over.

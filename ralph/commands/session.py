@@ -34,7 +34,7 @@ from ralph.screen import screen, view
 from ralph.screen.text import has_any_terminal
 from ralph.settings import sources
 from ralph.store import journal
-from ralph.store.state import FirstVerifyResult, PlanBlock
+from ralph.store.state import FirstVerifyResult, OpenedBreaker
 from ralph.words import plural
 
 
@@ -112,10 +112,10 @@ def _open_run(
     def at_last() -> None:
         shutil.rmtree(temporary, ignore_errors=True)
         git_settings.record_settings_at_run_end()
-        if death := state.unjudged_iteration():
+        if death := state.unfinished_iteration():
             from ralph.strict import shadow  # noqa: PLC0415 - only that process pays, after a death
 
-            shadow.record_tree_after_death(state, death)
+            shadow.record_tree_of_dead_run(state, death)
 
     jobs = settings.jobs + merge_checks_at_once(settings) if settings.jobs > 1 and settings.strict else 0
     return Run(
@@ -145,7 +145,7 @@ def _open_run(
 def _prepare_session(run: Run, held_lock: Lock) -> None:
     """Prepares the first iteration: recovery, progress file, mode. Raises RalphError before money is spent."""
     start, file, state = run.prepared_mode, run.file, run.state
-    if held_lock.noted_holder().run or state.unjudged_iteration():
+    if held_lock.noted_holder().run or state.unfinished_iteration():
         from ralph.strict import recovery  # noqa: PLC0415 - 20 ms, after a death alone
 
         recovery.recover_from_death(run, held_lock)
@@ -154,7 +154,7 @@ def _prepare_session(run: Run, held_lock: Lock) -> None:
     if not file.exists() and not file.text:
         file.edit(lambda text: text or progress.new_progress_text(start.name, os.path.relpath(start.plan)))
         state.remove_note(FirstVerifyResult)
-        state.remove_note(PlanBlock)
+        state.remove_note(OpenedBreaker)
     noted = state.load_note(FirstVerifyResult)
     run.tally.first_verify_failure = noted.failure if noted and noted.command == start.settings.verify else None
     file.read_or_restore()
@@ -177,9 +177,9 @@ def _prepare_session(run: Run, held_lock: Lock) -> None:
         file.edit(progress.without_control_lines, "RALPH_BLOCKED")
     state.remove_iteration_note()
     run.screen.say_unless_quiet(f"ralph: {notices.starting_conditions_line(run)}")
-    if opened := state.load_note(PlanBlock):
+    if opened := state.load_note(OpenedBreaker):
         run.tally.set_one_below_limit(opened.reason, run.settings)
-    state.remove_note(PlanBlock)
+    state.remove_note(OpenedBreaker)
     is_first_sum = run.settings.max_total_cost is not None and "Spent" not in now.words
     # Only where it is needed, since 3,000 iterations take 90 ms.
     known = journal.parse_lines(files.read_or_empty(state.journal) if is_first_sum or not now.tasks else b"")

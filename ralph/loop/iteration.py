@@ -22,7 +22,7 @@ from ralph.run.evidence import remove_done_with_reasons
 from ralph.run.judge import AroundTurn, Iteration, TaskController, add_to_tally, quote_tasks, wait_before_repeat_s
 from ralph.run.stop_rules import Reason, Stop, needs_final_check, remaining_usd
 from ralph.store import journal
-from ralph.store.state import UnjudgedIteration
+from ralph.store.state import UnfinishedIteration
 from ralph.words import format_duration, format_moment, join_names, one_line, shorten
 
 # Seconds between reads of the progress file during a wait, since the user may write RALPH_STOP.
@@ -60,13 +60,13 @@ def run_agent_once(run: Run) -> Iteration:
     messages = LostMessageWatch(file.path, current.text_before)
     with run.controller.around_turn() as findings:
         run.state.save_note(  # all that the next run needs if ralph dies
-            UnjudgedIteration(
+            UnfinishedIteration(
                 run=run.id,
                 mode=run.mode,
                 iteration=current.number,
                 transcript_path=str(current.transcript),
                 progress_path=os.path.realpath(file.path),
-                text=os.fsdecode(current.text_before),
+                vouched_text=os.fsdecode(current.text_before),
             )
         )
         turn = _run_agent(run, agent, prompt, messages)

@@ -11,7 +11,7 @@ from ralph.run.context import Run
 from ralph.run.evidence import accept_done_or_count_refusal, run_first_verify_if_due
 from ralph.run.judge import judge_iteration
 from ralph.run.stop_rules import Reason, Stop, needs_final_check
-from ralph.store.state import AnnouncedConversation, PlanBlock
+from ralph.store.state import AnnouncedConversation, OpenedBreaker
 
 
 def loop(run: Run) -> Stop:
@@ -62,7 +62,7 @@ def record_run_end(run: Run, stop: Stop) -> Stop:
         run.state.save_note(AnnouncedConversation(mode=run.mode))  # the last notice announces it
     if stop.opens_breaker:
         run.file.edit(progress.with_run_blocked, stop.why)
-        run.state.save_note(PlanBlock(reason=stop.reason.name))
+        run.state.save_note(OpenedBreaker(reason=stop.reason.name))
     elif stop.reason is Reason.DONE:
         run.file.edit(progress.without_refusal)
     run.write_statuses_to_plan()

@@ -190,7 +190,7 @@ def _run_in_clone(
         tampered="; ".join(one.message for one in found if one.event == "run" and one.ended == "tampered"),
         passed=passed,
         commit=commit,
-        bundle=pack_bundle(clone, commit, f"^{job.commit}") if commit else "",
+        bundle=bundle_as_base64(clone, commit, f"^{job.commit}") if commit else "",
         progress=files.read_text_or_empty(progress),
         prompt=files.read_text_or_empty(transcript.with_suffix(".prompt.md")),
         transcript=str(transcript),
@@ -220,7 +220,7 @@ def _make_clone(job: TaskJob, folder: Path) -> Git:
     return clone
 
 
-def pack_bundle(git: Git, commit: str, *other_revisions: str) -> str:
+def bundle_as_base64(git: Git, commit: str, *other_revisions: str) -> str:
     """The commit with its history as a git bundle, in base64; `other_revisions` are added, or left out after a ^."""
     git.run("update-ref", _BUNDLED, commit)
     return base64.b64encode(git.run("bundle", "create", "--quiet", "-", _BUNDLED, *other_revisions)).decode()

@@ -300,7 +300,7 @@ class ParallelController(TaskController):
     def _tick_merged_task(self, iteration: Iteration, commits: Commits) -> Iteration:
         """Ticks the task; its commit, if there is one, is on the branch by now."""
         run = self._run
-        self._file.edit(edits.with_done_and_blocked_reopened, self.last.task.id)
+        self._file.edit(edits.with_ticks_and_blocked_reopened, self.last.task.id)
         self.queue.remove_entry(self.last.task)
         self.set_ids_and_marks()
         wrong = () if run.read_progress().open else evidence.accept_or_refuse_done(run, is_verified=True)

@@ -10,7 +10,7 @@ from ralph import files
 from ralph.errors import RalphError
 from ralph.git.changes import IN_NO_OTHER
 from ralph.git.repository import Repository
-from ralph.parallel.attempt import TaskJob, pack_bundle
+from ralph.parallel.attempt import TaskJob, bundle_as_base64
 from ralph.parallel.task_attempt import TaskAttempt
 from ralph.plan import prompt
 from ralph.plan.tasks import Task
@@ -89,12 +89,14 @@ class JobMaker:
             commit=attempt.base,
             source=str(tree),
             # everything that its work can be based on
-            source_bundle=pack_bundle(self._repository, attempt.base, "HEAD", "--branches", "--glob=refs/ralph/queue")
+            source_bundle=bundle_as_base64(
+                self._repository, attempt.base, "HEAD", "--branches", "--glob=refs/ralph/queue"
+            )
             if self._is_elsewhere
             else "",
             here=os.path.relpath(run.top, tree),
             files=own_files | self._files_for_clone(),
-            config=self._git_settings(),
+            config=self._copied_git_settings(),
             env=self._environment(attempt.task),
             words=self._arguments(attempt),
             setup=[*(settings.wrap or ()), "sh", "-c", settings.setup] if settings.setup else [],
@@ -129,7 +131,7 @@ class JobMaker:
                 found[f"brought/{name}"] = path.stat().st_mode & 0o777, text
         return found
 
-    def _git_settings(self) -> list[str]:
+    def _copied_git_settings(self) -> list[str]:
         """The git settings for a clone: on this machine the repository's, elsewhere the user's as well."""
         scope = [] if self._is_elsewhere else ["--local"]
         found = self._repository.list_names("config", "--list", *scope)

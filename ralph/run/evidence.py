@@ -72,10 +72,12 @@ def find_broken_tasks(run: Run) -> dict[str, str] | None:
         if not ended.cannot_run
         for one in owners[line]
     ]
-    return {one.id: f"a later change broke it{_commits_after_task(run, one.id)}: {why}" for one, why in broken if why}
+    return {
+        one.id: f"a later change broke it{_describe_later_commits(run, one.id)}: {why}" for one, why in broken if why
+    }
 
 
-def _commits_after_task(run: Run, task_id: str) -> str:
+def _describe_later_commits(run: Run, task_id: str) -> str:
     """Names the commit after the task's own, or how many there are; empty if git does not know."""
     own = f"HEAD^{{/Ralph-Task: {task_id}(\n|$)}}"
     later = os.fsdecode(run_git("log", "--format=%h %s", f"{own}..", cwd=run.top).stdout).splitlines()
@@ -100,7 +102,7 @@ def accept_or_refuse_done(run: Run, *, is_verified: bool = False) -> Sequence[st
 
     No task may be open, then the checks of all ticked tasks must pass once more, then the verify command.
     """
-    before = _open_tasks_and_messages(run)
+    before = _open_tasks_and_message_lines(run)
     open_tasks = describe_open_tasks(run.file.last) if run.controller.picks_tasks else ""
     reasons = [open_tasks]
     if not open_tasks:
@@ -115,7 +117,7 @@ def accept_or_refuse_done(run: Run, *, is_verified: bool = False) -> Sequence[st
             return [verified.failure_with_output]
     if reasons:
         remove_done_with_reasons(run, reasons)
-    elif new := _open_tasks_and_messages(run) - before:
+    elif new := _open_tasks_and_message_lines(run) - before:
         run.console.complain(f"back to work: {join_names(sorted(new))} came while it was verified")
         run.file.edit(progress.with_status, "IN_PROGRESS")
     else:
@@ -123,7 +125,7 @@ def accept_or_refuse_done(run: Run, *, is_verified: bool = False) -> Sequence[st
     return reasons
 
 
-def _open_tasks_and_messages(run: Run) -> set[str]:
+def _open_tasks_and_message_lines(run: Run) -> set[str]:
     """Reads the open tasks of the progress file, and what the user wrote under Messages."""
     now = run.read_progress()
     messages = map(os.fsdecode, progress.section_lines(run.file.text, "Messages"))

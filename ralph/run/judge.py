@@ -64,7 +64,7 @@ class Iteration:
     """Why the run has to end, if no further iteration can help."""
 
     @property
-    def has_list_progress(self) -> bool:
+    def has_ticked_or_added(self) -> bool:
         """Whether a task was ticked or added."""
         return self.after.ticked > self.before.ticked or bool(vanished_open_tasks(self.after, self.before))
 
@@ -128,7 +128,7 @@ def judge_iteration(iteration: Iteration, tally: Tally, settings: Settings) -> I
     if blocked := iteration.findings.why_run_ends:
         return replace(iteration, failed=blocked, run_stop=Stop(Reason.TAMPERED, blocked))
     turn, after = iteration.turn, iteration.after
-    moved = iteration.has_list_progress or bool(iteration.changed)
+    moved = iteration.has_ticked_or_added or bool(iteration.changed)
     is_repeated = turn.outcome is Outcome.LIMIT and (settings.wait or turn.another_is_free)
     if turn.outcome is Outcome.TROUBLE:
         is_repeated = moved or tally.repeat_cause is not turn.outcome or tally.repeats < _TROUBLE_PAUSES
@@ -136,7 +136,7 @@ def judge_iteration(iteration: Iteration, tally: Tally, settings: Settings) -> I
     return replace(
         iteration,
         is_repeated=is_repeated,
-        failed=_why_failed(iteration, settings),
+        failed=_why_turn_failed(iteration, settings),
         refused=_why_done_refused(iteration, tally) if after.done and not settings.once else (),
         run_stop=None if is_repeated else _stop_by_outcome(iteration, settings),
     )
@@ -147,12 +147,12 @@ _WATCHDOG = (Outcome.HUNG, Outcome.TIMED_OUT, Outcome.TOO_LONG)
 _CUT_SHORT = (*_WATCHDOG, Outcome.OUT_OF_TURNS, Outcome.OUT_OF_BUDGET, Outcome.CONTEXT_FULL)
 
 
-def _why_failed(iteration: Iteration, settings: Settings) -> str:
+def _why_turn_failed(iteration: Iteration, settings: Settings) -> str:
     """Returns why it failed. If it was cut short, only if it did nothing; if it hung, edits alone do not count."""
     turn = iteration.turn
     if turn.outcome is Outcome.FAILED:
         return turn.why
-    if turn.outcome not in _CUT_SHORT or iteration.has_list_progress or iteration.commits.count:
+    if turn.outcome not in _CUT_SHORT or iteration.has_ticked_or_added or iteration.commits.count:
         return ""
     if settings.auto_commit and turn.outcome in _WATCHDOG:
         return f"{turn.why}, and nothing was ticked, added or committed"

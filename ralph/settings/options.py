@@ -83,7 +83,7 @@ OF_A_RUN = (
 """The parameters of a run: plan, mode and maximum number of iterations, and an option for each setting."""
 
 
-def parse_invocation(chosen: dict[str, Any], agent_arguments: Sequence[str], clock: "RunClock | None") -> Invocation:
+def parse_command_line(chosen: dict[str, Any], agent_arguments: Sequence[str], clock: "RunClock | None") -> Invocation:
     """Parses words and options; `agent_arguments` are for the agent. Raises RalphError if there are too many words."""
     requirements = chosen.pop("requirements")
     words = [word for word in (requirements, *chosen.pop("words")) if word]

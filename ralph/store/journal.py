@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ralph import files
-from ralph.store.state import UnjudgedIteration
+from ralph.store.state import UnfinishedIteration
 from ralph.words import shorten
 
 _MESSAGE = 5_000
@@ -169,7 +169,7 @@ def parse_and_add_verify_results(objects: Iterable[Any]) -> list[Record]:
     return found
 
 
-def is_iteration_recorded(found: Iterable[Record], begun: UnjudgedIteration) -> bool:
+def is_iteration_recorded(found: Iterable[Record], begun: UnfinishedIteration) -> bool:
     """Whether a line says how that iteration ended: ralph may have died later, while checking its claim."""
     return any((row.run, row.transcript) == (begun.run, begun.transcript.name) for row in found)
 
@@ -223,7 +223,7 @@ def journal_line(event: str, at: float, *, message: str, **more: object) -> dict
     return {"timestamp": timestamp, "event": event, **more, "message": shorten(message, _MESSAGE)}
 
 
-def unfinished_line(begun: UnjudgedIteration, message: str, handover: str = "") -> dict[str, object]:
+def unfinished_line(begun: UnfinishedIteration, message: str, handover: str = "") -> dict[str, object]:
     """Returns a line for an iteration that nobody has judged; it ended when its transcript was last written."""
     at = time.time()
     with suppress(OSError):

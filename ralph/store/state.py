@@ -48,7 +48,7 @@ class StateNote:
 
 
 @dataclass
-class UnjudgedIteration(StateNote):
+class UnfinishedIteration(StateNote):
     """An iteration that is running, or in which ralph died: a RALPH_DONE that it writes is not believed."""
 
     run: str
@@ -58,7 +58,7 @@ class UnjudgedIteration(StateNote):
     """The path of its transcript."""
     progress_path: str
     """The real path of the progress file, with links resolved."""
-    text: str
+    vouched_text: str
     """The last text of the progress file that ralph vouches for, from when the iteration began or later."""
 
     @property
@@ -69,7 +69,7 @@ class UnjudgedIteration(StateNote):
     @property
     def last_vouched_text(self) -> bytes:
         """The last text of the progress file that ralph vouches for, as bytes."""
-        return os.fsencode(self.text)
+        return os.fsencode(self.vouched_text)
 
 
 @dataclass
@@ -138,7 +138,7 @@ class FirstVerifyResult(StateNote):
 
 
 @dataclass
-class PlanBlock(StateNote):
+class OpenedBreaker(StateNote):
     """Why ralph blocked the plan: the name of a `Reason`."""
 
     reason: str
@@ -224,7 +224,7 @@ class State:
                 spare_bytes -= one.stat().st_size
                 if spare_bytes < 0:
                     Path(one).unlink()
-        files.check_room(folder)
+        files.check_folder_writable(folder)
 
     def keep_copy(self, name: str, data: bytes) -> Path:
         """Stores displaced data that the user may want back, and returns its path; these copies are never removed."""
@@ -243,17 +243,17 @@ class State:
 
     def save_progress_copy(self, text: bytes) -> None:
         """Updates the copy of the progress file's text that ralph vouches for, in case ralph dies."""
-        if begun := self.unjudged_iteration():
-            begun.text = os.fsdecode(text)
+        if begun := self.unfinished_iteration():
+            begun.vouched_text = os.fsdecode(text)
             self.save_note(begun)
 
     def remove_iteration_note(self) -> None:
         """Notes that the iteration's work was judged."""
-        self.remove_note(UnjudgedIteration)
+        self.remove_note(UnfinishedIteration)
 
-    def unjudged_iteration(self) -> UnjudgedIteration | None:
+    def unfinished_iteration(self) -> UnfinishedIteration | None:
         """The last iteration, if it was never judged because ralph or the machine died."""
-        return self.load_note(UnjudgedIteration)
+        return self.load_note(UnfinishedIteration)
 
     def uncommitted_files(self, task_id: str) -> Sequence[str]:
         """The files that attempts at this task changed and that are in no commit."""

@@ -222,7 +222,7 @@ class StrictController(PlainController):
         """Ticks the task, then commits it, so that the commit has the tick. Returns why it could not, or nothing."""
         task, before = self._task, self._file.text
         self._edit_and_vouch(
-            edits.with_done_and_blocked_reopened,
+            edits.with_ticks_and_blocked_reopened,
             *(one.id for one in task.self_and_completed_parents),
             note="note" if note else "",
             why=note,
@@ -241,7 +241,7 @@ class StrictController(PlainController):
 
     def end_work_and_unmark_tasks(self) -> None:
         """Leaves no task in progress, unless an error ended its iteration: the next run has to judge that."""
-        if not self._run.state.unjudged_iteration():
+        if not self._run.state.unfinished_iteration():
             with contextlib.suppress(RalphError):
                 self._file.edit(edits.with_ids_and_marks)
 

@@ -16,7 +16,7 @@ from ralph.run.evidence import remove_done_with_reasons
 from ralph.run.judge import describe_open_tasks
 from ralph.screen.view import AgentView
 from ralph.store import journal
-from ralph.store.state import TreeAfterDeath, TreeBefore, UnjudgedIteration
+from ralph.store.state import TreeAfterDeath, TreeBefore, UnfinishedIteration
 from ralph.strict.guard import TreeGuard, undo_and_describe_changes
 from ralph.strict.shadow import load_tree_notes
 from ralph.words import timestamp
@@ -25,14 +25,14 @@ from ralph.words import timestamp
 def recover_from_death(run: Run, held_lock: Lock) -> None:
     """Recovers from the death of an earlier run, in this order.
 
-    The supervisor has put a missing plan back (`record_tree_after_death`), since there is no run without one. Raises
+    The supervisor has put a missing plan back (`record_tree_of_dead_run`), since there is no run without one. Raises
     RalphError if the user has to decide, or if what decides how ralph works was changed.
     """
     end_leftovers(run, held_lock)  # so that nothing changes files any more
     # this run may be killed, too
     held_lock.write_holder(run.id, run.prepared_mode.plan.name, run.prepared_mode.progress_path)
     files.remove_leftovers(run.file.path)  # of interrupted edits
-    death = run.state.unjudged_iteration()
+    death = run.state.unfinished_iteration()
     if not death:
         return
     report_and_record_death(run, death)  # once, whatever becomes of the runs that follow
@@ -66,7 +66,7 @@ def end_leftovers(run: Run, held_lock: Lock) -> None:
             run.console.complain(f"removed {lock}, left behind by the run before")
 
 
-def report_and_record_death(run: Run, death: UnjudgedIteration) -> None:
+def report_and_record_death(run: Run, death: UnfinishedIteration) -> None:
     """Reports how that iteration ended, on the screen and in the journal, unless the journal has it."""
     found = journal.read(run.state.journal)
     if journal.is_iteration_recorded(found, death):
@@ -82,7 +82,7 @@ def report_and_record_death(run: Run, death: UnjudgedIteration) -> None:
         journal.append_line(run.state.journal, line)
 
 
-def put_list_back(run: Run, death: UnjudgedIteration, end: TreeAfterDeath | None) -> None:
+def put_list_back(run: Run, death: UnfinishedIteration, end: TreeAfterDeath | None) -> None:
     """Under --strict puts the task list back; what the user changed after the supervisor's note stays."""
     own = death.last_vouched_text if run.prepared_mode.is_strict_loop else b""
     if any(task.mark == "~" for task in tasks.read_tasks(own)):
@@ -103,7 +103,9 @@ def unverify_or_remove_done(run: Run) -> None:
             remove_done_with_reasons(run, [open_ones or "ralph was ended before it could check it"])
 
 
-def undo_forbidden_changes(run: Run, death: UnjudgedIteration, before: TreeBefore, end: TreeAfterDeath | None) -> None:
+def undo_forbidden_changes(
+    run: Run, death: UnfinishedIteration, before: TreeBefore, end: TreeAfterDeath | None
+) -> None:
     """Puts the tree and the repository back; other changes of the iteration are assigned to its task."""
     guard = TreeGuard(run, before)
     if why := guard.why_no_git_may_run():

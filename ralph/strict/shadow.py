@@ -24,7 +24,7 @@ from ralph import files
 from ralph.errors import RalphError
 from ralph.git.changes import TICK_S, nul_terminated, touched_at
 from ralph.git.repository import Git, Repository, shadow_folder
-from ralph.store.state import State, TreeAfterDeath, TreeBefore, TreeSnapshot, UnjudgedIteration
+from ralph.store.state import State, TreeAfterDeath, TreeBefore, TreeSnapshot, UnfinishedIteration
 
 _SETTINGS = {
     "HEAD": b"ref: refs/heads/none\n",
@@ -206,7 +206,7 @@ def _unusual_mode(there: os.stat_result) -> int | None:
     return mode if stat.S_ISREG(there.st_mode) and mode not in _USUAL else None
 
 
-def load_tree_notes(state: State, death: UnjudgedIteration) -> tuple[TreeBefore | None, TreeAfterDeath | None]:
+def load_tree_notes(state: State, death: UnfinishedIteration) -> tuple[TreeBefore | None, TreeAfterDeath | None]:
     """Loads both notes of the iteration in which ralph died.
 
     The first is None if it was unguarded, or the note incomplete; the second if the supervisor was killed as well.
@@ -224,7 +224,7 @@ def resume_shadow(before: TreeBefore, end: TreeAfterDeath | None = None) -> Shad
     return shadow if shadow.shadow_checksum() == shadow.snapshot.checksum != "" else None
 
 
-def record_tree_after_death(state: State, death: UnjudgedIteration) -> None:
+def record_tree_of_dead_run(state: State, death: UnfinishedIteration) -> None:
     """Writes the note, with one rename, once the last process of a dead run has ended; puts back a plan that is gone.
 
     Only once: a run that dies while it recovers from an earlier death has changed nothing to judge. A full disk, or

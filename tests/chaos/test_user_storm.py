@@ -85,7 +85,7 @@ class Person:
         root, git = self._project.root, self._project.git
         for name, text in self._in_tree.items():
             assert ((root / name).read_text() if (root / name).exists() else None) == text, name
-        owed = [*self._project.state.glob("ralph/*/running/UnjudgedIteration")]
+        owed = [*self._project.state.glob("ralph/*/running/UnfinishedIteration")]
         for name, text in self._staged.items() if not owed else ():  # what an agent staged the next start puts back
             assert git("show", f":{name}") == text, name
         assert git("symbolic-ref", "--short", "HEAD").strip() == self._branch

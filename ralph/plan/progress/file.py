@@ -39,7 +39,7 @@ class ProgressFile:
 
     def recall_vouched_text(self) -> None:
         """After a death, takes over the last text that ralph vouched for, so that `read` can restore a lost file."""
-        if death := self._state.unjudged_iteration():
+        if death := self._state.unfinished_iteration():
             self.text, self._home = death.last_vouched_text, death.progress_path
 
     def exists(self) -> bool:
@@ -107,7 +107,7 @@ class ProgressFile:
         """Raises RalphError if an edit could not be written; called before any money is spent."""
         if self.path.exists() and not os.access(self.path, os.W_OK):
             raise RalphError(f"{self.path}: is read-only; the agent could not tick its tasks", 1, fix="chmod u+w it")
-        files.check_room(self.path.resolve().parent)
+        files.check_folder_writable(self.path.resolve().parent)
 
 
 class LostMessageWatch:

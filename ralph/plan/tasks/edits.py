@@ -99,9 +99,9 @@ def with_tasks_reopened(text: bytes, broken: Mapping[str, str]) -> bytes:
     return text
 
 
-def with_done_and_blocked_reopened(text: bytes, *done_ids: str, note: str = "", why: str = "") -> bytes:
+def with_ticks_and_blocked_reopened(text: bytes, *newly_done: str, note: str = "", why: str = "") -> bytes:
     """The text with these tasks ticked; reopens, twice at most, what agents blocked, since it may depend on these."""
-    text = with_mark(text, "x", *done_ids, note=note, why=why)
+    text = with_mark(text, "x", *newly_done, note=note, why=why)
     for task in read_tasks(text):
         message = "".join(task.note_values("blocked"))
         if task.mark == "!" and message.startswith(BY_AGENT) and len(task.note_values("reopened")) < 2:
@@ -201,14 +201,14 @@ def _own_lines(text: bytes) -> list[bytes]:
 
 def _restore_our_sections(before: bytes, after: bytes, proposed: Sequence[Task]) -> bytes:
     """Ralph's sections from `before`, then all others from `after`, and the new tasks, unticked, in Proposed."""
-    parts = [section for is_ours, section in _split_by_owner(before) if is_ours]
-    parts += [section for is_ours, section in _split_by_owner(after) if not is_ours]
+    parts = [section for is_ours, section in _split_our_sections(before) if is_ours]
+    parts += [section for is_ours, section in _split_our_sections(after) if not is_ours]
     text = b"".join(part if part.endswith(b"\n") else part + b"\n" for part in parts)
     unticked = [line.replace(b"- [x]", b"- [ ]", 1) for line in format_task_lines(proposed)]
     return progress.with_lines_added(text, "Proposed", unticked)
 
 
-def _split_by_owner(text: bytes) -> Iterator[tuple[bool, bytes]]:
+def _split_our_sections(text: bytes) -> Iterator[tuple[bool, bytes]]:
     """Yields each section between headings of the top two levels: whether it is ralph's, and its text."""
     now = progress.parse(text)
     head = len(progress.BOM)  # a heading at the very beginning is within the first section
