@@ -37,7 +37,7 @@ def replace_file(path: Path, data: bytes) -> None:
         new.rename(target)
 
 
-def overwrite_own_file(path: str | Path, data: bytes) -> None:
+def write_own_file_directly(path: str | Path, data: bytes) -> None:
     """Writes one of ralph's own files in place; removes a link at that path, since ralph makes none."""
     if os.path.islink(path):  # noqa: PTH114 - twice an iteration, and Path takes thrice as long
         os.unlink(path)  # noqa: PTH108 - same

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ralph.strict.guard import matches_patterns
+from ralph.strict.guard import matches_every_group
 
 COVERS: dict[str, tuple[list[str], list[str]]] = {
     "tests/**": (["tests/deep/er/.hidden"], ["tests", "src/tests/a.py"]),
@@ -25,7 +25,7 @@ COVERS: dict[str, tuple[list[str], list[str]]] = {
 @pytest.mark.parametrize(("pattern", "names"), COVERS.items(), ids=COVERS)
 def test_a_pattern_covers_these_and_not_those(pattern: str, names: tuple[list[str], list[str]]) -> None:
     for name in names[0]:
-        assert matches_patterns(name, [["no", pattern], ["**"]]), name
-        assert not matches_patterns(name, [[pattern], ["no"]]), "each group has to cover it"
+        assert matches_every_group(name, [["no", pattern], ["**"]]), name
+        assert not matches_every_group(name, [[pattern], ["no"]]), "each group has to cover it"
     for name in names[1]:
-        assert not matches_patterns(name, [[pattern]]), name
+        assert not matches_every_group(name, [[pattern]]), name

@@ -100,7 +100,7 @@ class OutputReader:
         self._show({"type": "line", "text": text})
         return shorten(f"{shown_so_far}{text}\n", _TEXT_LENGTH, end=True)
 
-    def should_cut_for_context(self, most: float | None) -> bool:
+    def is_time_to_cut(self, most: float | None) -> bool:
         """Whether more than this part of the context is used, and interrupting the agent now loses nothing.
 
         That is when no tool runs and its answer begins to call one, so it wants to continue. claude does not report its

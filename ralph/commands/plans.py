@@ -57,7 +57,7 @@ def find_plan(plan_word: str | None, progress_file: str | None) -> Plan:
     Unlike a run it also looks in the folder of the plan. Raises RalphError if it finds none, or several.
     """
     if not plan_word:
-        found = [_of_progress_file(Path(progress_file))] if progress_file else plans_begun_here()
+        found = [_plan_of_progress_file(Path(progress_file))] if progress_file else plans_begun_here()
         if len(found) > 1:
             raise RalphError(f"name one of the plans that are here: {', '.join(plan.lookup_name for plan in found)}")
         return found[0]
@@ -73,7 +73,7 @@ def find_plan(plan_word: str | None, progress_file: str | None) -> Plan:
     elif files.is_file(path):
         return Plan(files.plan_name(path), path, progress_path)
     if files.is_file(progress_path):
-        return _of_progress_file(progress_path)
+        return _plan_of_progress_file(progress_path)
     raise RalphError(
         f"{plan_word}: there is no such plan here, and no {progress_path}", fix="ralph status lists what there is"
     )
@@ -81,12 +81,12 @@ def find_plan(plan_word: str | None, progress_file: str | None) -> Plan:
 
 def plans_begun_here() -> list[Plan]:
     """Returns the plans with a progress file in this folder. Raises RalphError if there is none."""
-    if found := [_of_progress_file(path) for path in sorted(Path().glob(f"*{_SUFFIX}"))]:
+    if found := [_plan_of_progress_file(path) for path in sorted(Path().glob(f"*{_SUFFIX}"))]:
         return found
     raise RalphError(f"no progress file in {Path.cwd()}", fix="ralph PLAN starts one, -C DIR looks elsewhere")
 
 
-def _of_progress_file(path: Path) -> Plan:
+def _plan_of_progress_file(path: Path) -> Plan:
     """Returns the plan of a progress file: the one that the file names, else the one of the same name."""
     named = progress.parse(files.read_or_empty(path)).plan or f"{path.name.removesuffix(_SUFFIX)}.md"
     plan = path.parent / named

@@ -131,7 +131,7 @@ class Repository(Git):
 
     def save_head_and_index(self) -> HeadState:
         """Returns branch, commit and unfinished operations, and saves a copy of the index."""
-        files.overwrite_own_file(self.index_copy, files.read_or_empty(self.index))
+        files.write_own_file_directly(self.index_copy, files.read_or_empty(self.index))
         with suppress(FileNotFoundError):
             shutil.copystat(self.index, self.index_copy)
         return *self.branch_and_commit(), self.operation_files()

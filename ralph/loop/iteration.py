@@ -120,7 +120,7 @@ def _begin_and_render_prompt(run: Run, agent: Agent) -> str:
     else:
         notices.notify_started(run)
     transcript = state.new_transcript_and_prompt(run.id, number, prompt)
-    run.update_iteration(number=number, agent=agent.name, text_before=run.file.text, transcript=transcript)
+    run.replace_iteration_values(number=number, agent=agent.name, text_before=run.file.text, transcript=transcript)
     run.git_settings.record_begin_state()
     run.changes.disturbed |= settings.once
     run.changes.reset_for_iteration()
@@ -151,7 +151,7 @@ def _run_agent(run: Run, agent: Agent, prompt: str, user_messages: LostMessageWa
             Outcome.TROUBLE: took_s - retries_at > silence_s,  # printing retries is not a sign of life
             Outcome.HUNG: silent_s > silence_s,
             Outcome.TOO_LONG: printed > clock.max_printed_bytes,
-            Outcome.CONTEXT_FULL: reader.should_cut_for_context(settings.max_context),
+            Outcome.CONTEXT_FULL: reader.is_time_to_cut(settings.max_context),
         }
         cut = next((outcome for outcome, is_reached in reached.items() if is_reached), None)
         result_at = min(result_at, took_s) if reader.result else math.inf

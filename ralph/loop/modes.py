@@ -39,7 +39,7 @@ def close_controller(run: Run) -> None:
     """Leaves a mode, even after an error: closes its controller and clears the current task."""
     run.controller.end_work_and_unmark_tasks()
     run.live.controller = TaskController()
-    run.update_iteration(task="", values={})
+    run.replace_iteration_values(task="", values={})
 
 
 def follow_mode_line(run: Run) -> None:
@@ -180,7 +180,7 @@ def _reject_plan_if_green(run: Run) -> bool:
     if held_checks:
         what = f"{len(held_checks)} of {plural(len(found), 'check')} {_PROVES_NOTHING}"
         run.console.complain(f"{what}: {join_names(held_checks, 10)}")
-        run.file.edit(progress.with_refusal, held_checks, what=what)
+        run.file.edit(progress.with_refused_done, held_checks, what=what)
     elif marker in run.file.text:
         run.file.edit(progress.without_refusal)
     return bool(held_checks) and marker not in run.iteration.text_before

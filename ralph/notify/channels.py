@@ -240,9 +240,9 @@ class Outbox:
             if notice.event in channel.events:
                 waiting.append(notice)
                 if len(waiting) == 1:
-                    threading.Thread(target=self._deliver_waiting, args=(channel, waiting), daemon=True).start()
+                    threading.Thread(target=self._send_waiting_once, args=(channel, waiting), daemon=True).start()
 
-    def _deliver_waiting(self, channel: Channel, waiting: list[Notice]) -> None:
+    def _send_waiting_once(self, channel: Channel, waiting: list[Notice]) -> None:
         while waiting:
             notice = waiting[0]
             why = deliver_notice(channel, notice, self._values)

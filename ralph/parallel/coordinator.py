@@ -179,7 +179,7 @@ class ParallelController(TaskController):
             elif self._merge_obstacle:
                 ready = None
             else:
-                for entry in queue.renew_checks():
+                for entry in queue.pick_due_checks():
                     self._executor.begin(entry, self._jobs.make_check(entry))
                 ready = next(filter(self._is_taken_back, queue.entries), queue.entry_ready_to_merge())
             if ready:

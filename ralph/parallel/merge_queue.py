@@ -54,7 +54,7 @@ class MergeQueue:
         self.entries = [entry for entry in self.entries if entry.task.id != task.id]
         self.repository.output_or_empty("update-ref", "-d", self._ref_of(task))
 
-    def renew_checks(self) -> Iterator[TaskAttempt]:
+    def pick_due_checks(self) -> Iterator[TaskAttempt]:
         """Yields each attempt whose commit has to be checked now, on top of its base.
 
         Cancels the checks whose base has changed meanwhile.

@@ -49,7 +49,7 @@ class Lock(NamedTuple):
         holder = Holder(os.getpid(), run, timestamp(), os.path.realpath(progress), plan)
         with suppress(OSError):  # the lock itself needs no file
             self.holder_note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            files.overwrite_own_file(self.holder_note, json.dumps(holder).encode())
+            files.write_own_file_directly(self.holder_note, json.dumps(holder).encode())
 
     def noted_holder(self) -> Holder:
         """Who has the lock, or had it last, if that run did not end cleanly."""

@@ -169,7 +169,7 @@ class Run:
             if self.limited_until.get(one.name, 0.0) <= self.clock.unix_time_s()
         ]
 
-    def update_iteration(self, **values: Any) -> None:
+    def replace_iteration_values(self, **values: Any) -> None:
         """Replaces these values of the current iteration."""
         self.live.iteration = self.iteration._replace(**values)
 

@@ -205,13 +205,13 @@ _usd: Callable[..., float | None] = partial(
 )
 
 
-def _choice(allowed_words: str, *more: str, **others: Any) -> str:
+def _choice_row(words_between_bars: str, *more: str, **others: Any) -> str:
     """Returns a row whose value is one of these words, which are separated by bars; `med` is ralph1's for medium."""
-    form = allowed_words.replace("medium", "medium|med")
+    form = words_between_bars.replace("medium", "medium|med")
     parse = parse_matching(
-        form, lambda text: re.sub("^med$", "medium", text.lower()), allowed_words.replace("|", " or ")
+        form, lambda text: re.sub("^med$", "medium", text.lower()), words_between_bars.replace("|", " or ")
     )
-    row: str = _row(allowed_words, *more, parse=parse, **others)
+    row: str = _row(words_between_bars, *more, parse=parse, **others)
     return row
 
 
@@ -252,13 +252,13 @@ class Settings:
     strict = _flag("ralph picks, checks, ticks and commits each task; the agent only proposes")
     task: str | None = _row("ID", "work only on this task", sources=PRIVATE, needs="strict")
     max_tries = _limit("failed attempts at a task before it is marked [!]; off = never", "3", needs="strict")
-    on_failure = _choice(
+    on_failure = _choice_row(
         "keep|restore", "a failed attempt's changes: kept for the next one, or undone", "keep", needs="strict"
     )
-    on_tamper = _choice(
+    on_tamper = _choice_row(
         "undo|abort", "what the agent changed in the tasks: undone, or the run ends too", "undo", needs="strict"
     )
-    criteria = _choice(
+    criteria = _choice_row(
         "lenient|strict", "strict rejects tasks with verify: lines that no machine can check", "lenient", needs="strict"
     )
     evidence: bool = _row(
@@ -327,7 +327,7 @@ class Settings:
         ),
         modes_own=True,
     )
-    effort: str | None = _choice(
+    effort: str | None = _choice_row(
         "none|low|medium|high|xhigh|max", "how hard the model thinks", alias="reasoning", modes_own=True
     )
     max_turns: int | None = _number("maximum turns of the agent in one iteration")

@@ -264,7 +264,7 @@ class State:
         path = self._make_folder("running") / type(note).__name__
         new = path.with_suffix(".new")
         with suppress(OSError):
-            files.overwrite_own_file(new, json.dumps(vars(note)).encode())
+            files.write_own_file_directly(new, json.dumps(vars(note)).encode())
             new.replace(path)
 
     def remove_note(self, kind: type[StateNote]) -> None:

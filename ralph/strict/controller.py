@@ -54,14 +54,14 @@ class StrictController(PlainController):
         if (task := tasks.select_next(listed, alone, run.tally.crashes)) is None:
             return acceptance.nothing_to_begin(listed, alone)
         self._task = task
-        run.update_iteration(task=task.id)
+        run.replace_iteration_values(task=task.id)
         if role := self._roles.role_of_task(task):
             run.use_mode(role, as_role=True)
         self._role = role
         notes = self._run_checks_before(task) if self._demands_proof and not task.note_values("begun") else []
         self._edit_and_vouch(lambda text: edits.with_new_evidence(edits.with_mark(text, "~", task.id), task.id, notes))
-        values = acceptance.task_prompt_values(self._task_now, self._token, run.state)
-        run.update_iteration(values={**values, "TEST_CHANGES": diff_from_saved_files(run, task.id)})
+        values = acceptance.task_prompt_values(self._task_last_read, self._token, run.state)
+        run.replace_iteration_values(values={**values, "TEST_CHANGES": diff_from_saved_files(run, task.id)})
         return None
 
     @property
@@ -69,7 +69,7 @@ class StrictController(PlainController):
         return self._run.settings.evidence and not self._run.prepared_mode.rehearsal  # no fake agent can meet a check
 
     @property
-    def _task_now(self) -> Task:
+    def _task_last_read(self) -> Task:
         """The task as it is in the progress file now."""
         return tasks.find_task(self._file.last.tasks, self._task.id) or self._task
 
@@ -138,7 +138,7 @@ class StrictController(PlainController):
         if found.is_pass:
             return replace(iteration, moved=True, passed=True)
         # the first time this does not count as a failure: another agent has to confirm the work
-        if found.why_unproved and not self._task_now.note_values("claimed"):
+        if found.why_unproved and not self._task_last_read.note_values("claimed"):
             changed = join_names(run.state.uncommitted_files(task.id), 10) or "nothing"
             first = without_signals(iteration.turn.final_words).partition("\n")[0]
             self._mark_task(" ", "claimed", f"{timestamp()} changed {changed}; said: {first}")
@@ -195,7 +195,7 @@ class StrictController(PlainController):
     def _is_dismissed(self, rejection: str) -> bool:
         """Whether the user dismissed all that a reviewer names, with a reason for each below the task."""
         named = re.findall(rf"\b{re.escape(self._role)}:[^\s:]+:[\w-]+", rejection)
-        notes = self._task_now.note_values("dismissed")
+        notes = self._task_last_read.note_values("dismissed")
         if settled := bool(named) and all(any(one.startswith(f"{name}: ") for one in notes) for name in named):
             self._run.console.complain(f"{self._task.id}: ignored, since it was dismissed: {join_names(named)}")
         return settled
@@ -205,7 +205,7 @@ class StrictController(PlainController):
 
         Evidence is a check that was red when the task began; if there are none, or one could not run, changed files.
         """
-        now = self._task_now
+        now = self._task_last_read
         texts = {check.text for check in green_checks if check.fields}
         unknown = texts.intersection(now.note_values("cannot run"))
         was_red = texts.difference(unknown, now.note_values("held"))

@@ -198,7 +198,7 @@ class TreeGuard:
         return "is so here, but in no commit, and not by this task: commit it"
 
     @_disk_errors_end_the_run
-    def undo_forbidden_after_death(self, end: TreeAfterDeath | None) -> Sequence[str]:
+    def undo_forbidden_of_dead_run(self, end: TreeAfterDeath | None) -> Sequence[str]:
         """Puts back what an iteration in which ralph died may not have changed; assigns its other changes to its task.
 
         What changed after the supervisor's note stays as the user's. Without that note everything counts as the
@@ -315,7 +315,7 @@ class TreeGuard:
         elif begun or now != (branch, commit):
             if not any(now):  # HEAD has nonsense in it, so that git sees no repository
                 head_file = repository.git_dir / "HEAD"
-                files.overwrite_own_file(head_file, os.fsencode(f"ref: {branch}\n" if branch else f"{commit}\n"))
+                files.write_own_file_directly(head_file, os.fsencode(f"ref: {branch}\n" if branch else f"{commit}\n"))
             if commit and not repository.output_or_empty("cat-file", "-t", commit):
                 what = f"{repository.git_dir} lacks the commit {commit[:10]}, at which HEAD was: somebody made it again"
                 self.blocked = f"{what}; bring the old one back, or keep this one"
@@ -380,7 +380,7 @@ class TreeGuard:
                 return _GOVERNS
         within = os.path.relpath(path, self._run.top) + "/" * name.endswith("/")
         is_below = not within.startswith("../")
-        return "" if not before.only or (is_below and matches_patterns(within, before.only)) else _NOT_ALLOWED
+        return "" if not before.only or (is_below and matches_every_group(within, before.only)) else _NOT_ALLOWED
 
     def _failure_of_git_with_hooks(self, argv: Sequence[str], stdin: bytes) -> str:
         """Runs git like a check, so that nothing that a hook starts outlives it. Returns why it failed, or nothing."""
@@ -430,7 +430,7 @@ _WILD = re.compile(r"(\*\*/|\*\*|[*?]|\{[^{}]*\}|\[!?.[^]]*\])")
 _MEANS = {"**/": "(.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 
-def matches_patterns(name: str, groups: Sequence[Sequence[str]]) -> bool:
+def matches_every_group(name: str, groups: Sequence[Sequence[str]]) -> bool:
     """Whether a pattern of each group matches this file; an empty group matches none.
 
     `*` and `?` stay within a folder, `**` crosses folders, `[abc]` and `{a,b}` are alternatives; a pattern that ends in

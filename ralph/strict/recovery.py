@@ -114,7 +114,7 @@ def undo_forbidden_changes(
     task = tasks.find_task(tasks.read_tasks(death.last_vouched_text), before.task or None)
     if task and task.done:  # as ralph vouches: it had passed, and ralph died during the commit
         return
-    if put_back := guard.undo_forbidden_after_death(end):
+    if put_back := guard.undo_forbidden_of_dead_run(end):
         what = f"{'; '.join(put_back)} in the iteration in which ralph died, and is put back"
         raise RalphError(f"{what}; its settings may not have been yours", 1, fix="start it again")
 

@@ -177,7 +177,7 @@ class Shadow(Git):
         for name in ("objects", "refs", "info"):
             (self.folder / name).mkdir(parents=True, exist_ok=True, mode=0o700)
         for name, text in {**_SETTINGS, "info/exclude": self._rules}.items():
-            files.overwrite_own_file(self.folder / name, text)
+            files.write_own_file_directly(self.folder / name, text)
 
     def shadow_checksum(self) -> str:
         """The checksum at the end of the index file; empty if there is none."""
