@@ -71,6 +71,7 @@ def test_a_signal_ends_ralph_and_all_that_its_agent_started(
         starts(offspring.hidden("hidden")),
         starts(offspring.daemon("daemon")),
         writes(".git/index.lock", ""),
+        writes(".git/refs/heads/main.lock", ""),
         then=(starts("kill -STOP $PPID"), hangs()),
     )
     eventually(lambda: offspring.alive() == ["daemon", "hidden", "server", "tool"])
@@ -83,7 +84,7 @@ def test_a_signal_ends_ralph_and_all_that_its_agent_started(
     assert agent.was_interrupted(), "it was asked first, so that it reports its cost, though it had stopped itself"
     assert project.progress.read_bytes() == before
     assert "Ralph Stopped" in mailbox.titles[-1]
-    assert not (project.root / ".git" / "index.lock").exists()
+    assert [*(project.root / ".git").rglob("*.lock")] == []
     assert "index.lock" in ended.text
     goes_on(project)
 
