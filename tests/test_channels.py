@@ -12,9 +12,16 @@ from http_server import Answer, Server
 from ralph_driver import executable
 
 from ralph.errors import RalphError
-from ralph.notify.channels import Channel, Notice, configured_channels, deliver_notice, fill_templates, load_channels
+from ralph.notify.channels import (
+    Channel,
+    Notice,
+    configured_channels,
+    deliver_notice,
+    fill_templates,
+    read_channel_files,
+)
 
-BUILT_IN = load_channels()
+BUILT_IN = read_channel_files()
 STARTED = Notice("started", "Ralph Started", "Plan: feature\nMode: build")
 MARKUP = Notice("started", "a*b_c & <d>", "```\n@everyone <b>&amp;`")
 SECRET = "/services/T00000000/B00000000/abcdefghijklmnopqrstuvwx"
@@ -37,7 +44,7 @@ def own(home: Path, text: str, name: str = "own") -> Channel:
     folder = home / ".ralph" / "notify"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{name}.toml").write_text(text)
-    return load_channels()[name]
+    return read_channel_files()[name]
 
 
 PLATFORMS = r"""
@@ -139,7 +146,7 @@ def test_a_channel_of_ones_own_is_added_or_replaces_one_and_may_nest_its_json(se
         'json = {parts = ["{{ title }}", 1, {deep = "{{ event }}", none = "{{ \'\' }}"}], loud = false}\n',
     )
     (home / ".ralph" / "notify" / "notes.txt").write_text("no channel")
-    assert (set(load_channels()), load_channels()["slack"].needs) == ({*BUILT_IN, "own"}, ["RALPH_PAGER"])
+    assert (set(read_channel_files()), read_channel_files()["slack"].needs) == ({*BUILT_IN, "own"}, ["RALPH_PAGER"])
     values = {"RALPH_TELEGRAM_BOT_TOKEN": "1:x", "RALPH_PAGER": "", "RALPH_OWN_URL": server.url()}
     assert [one.name for one in configured_channels(values)] == ["own"], "on is what has all it needs"
     assert deliver_notice(channel, STARTED, values) == ""

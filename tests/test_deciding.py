@@ -8,7 +8,7 @@ import pytest
 
 from ralph.agent.turn import Commits, Outcome, Turn
 from ralph.plan.progress import Progress, parse
-from ralph.run.judge import Iteration, TurnFindings, add_to_tally, judge_iteration, wait_before_repeat_s
+from ralph.run.judge import Iteration, TurnFindings, count_in_tally, judge_iteration, wait_before_repeat_s
 from ralph.run.stop_rules import Tally, stop_reason
 from ralph.settings.table import Settings
 
@@ -98,7 +98,7 @@ def ends(story: Sequence[Iteration], settings: Settings, now: Tally) -> str:
     elapsed_s = 0.0
     for one in story:
         judged = judge_iteration(one, now, settings)
-        add_to_tally(now, judged)
+        count_in_tally(now, judged)
         file = says("") if judged.refused else judged.after
         if stop := judged.run_stop or stop_reason(file, now, settings, elapsed_s):
             return " ".join([*log, f"{now.iterations}:", stop.reason.label])

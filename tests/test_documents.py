@@ -10,7 +10,7 @@ import pytest
 from ralph_driver import CHECKOUT
 
 from ralph import cli, files
-from ralph.notify.channels import load_channels
+from ralph.notify.channels import read_channel_files
 from ralph.plan import tasks
 from ralph.process.lock import LOCKED
 from ralph.run import acceptance
@@ -19,7 +19,7 @@ from ralph.settings.table import BY_VARIABLE, Settings
 
 PAGES = {file.name: file.read_text("utf-8") for file in [*(CHECKOUT / "docs").glob("*.md"), CHECKOUT / "README.md"]}
 CHANNELS = {
-    name: one for name, one in load_channels().items() if one.path.is_relative_to(files.builtin_folder("notify"))
+    name: one for name, one in read_channel_files().items() if one.path.is_relative_to(files.builtin_folder("notify"))
 }
 CHANNEL_SETTINGS = [name for channel in CHANNELS.values() for name in channel.setting_names]
 CONTROL_WORDS = {"RALPH_DONE", "RALPH_BLOCKED", "RALPH_STOP"}

@@ -12,7 +12,7 @@ from dotenv import set_key, unset_key
 
 from ralph import files
 from ralph.errors import RalphError
-from ralph.notify.channels import Notice, deliver_notice, load_channels
+from ralph.notify.channels import Notice, deliver_notice, read_channel_files
 from ralph.settings import sources
 
 _SCRIPT = r'"test":(?!\s*"echo \\"Error: no test)'
@@ -46,7 +46,7 @@ def set_up_or_test_channels(what: str) -> int:
         return _send_test_notices()
     if not os.isatty(0):
         raise RalphError("ralph notify setup asks questions and needs a terminal", fix="or write ~/.ralph.env yourself")
-    channels, before = load_channels(), sources.channel_values()
+    channels, before = read_channel_files(), sources.channel_values()
     click.echo("ralph can send notices through these channels:\n")
     for channel in channels.values():
         click.echo(f"  {channel.name:<10} {channel.title}{'' if channel.missing(before) else '  (is set up)'}")
@@ -72,7 +72,7 @@ def _send_test_notices() -> int:
     values = sources.channel_values()
     failures = []
     notice = Notice("test", "Ralph Test", f"Notices from {socket.gethostname()} arrive here.")
-    for channel in load_channels().values():
+    for channel in read_channel_files().values():
         missing = channel.missing(values)
         if not missing:
             failure = deliver_notice(channel, notice, values)

@@ -77,7 +77,7 @@ def _examine(asked: options.Invocation) -> Iterator[_Check]:
     doctor = _Doctor(asked)
     for subject in _SUBJECTS:
         try:
-            for result in getattr(doctor, f"check_{subject}")():
+            for result in getattr(doctor, f"report_{subject}")():
                 yield _Check(subject, *result)
         except RalphError as error:
             for wrong in error.problems:
@@ -91,7 +91,7 @@ class _Doctor:
         self.asked, self.settings = asked, table.Settings()
         self.agents: list[agent.Agent] = []  # if the settings are wrong
 
-    def check_settings(self) -> Results:
+    def report_settings(self) -> Results:
         """Lists what is set, and where, and what limits a run. Raises RalphError with all that is wrong."""
         asked = self.asked
         self.settings = settings = sources.collect_settings_of_mode(Path(asked.plan), asked.given, asked.mode)
@@ -116,7 +116,7 @@ class _Doctor:
                 "install or correct it",
             )
 
-    def check_plan(self) -> Results:
+    def report_plan(self) -> Results:
         """Checks the prompt, the progress file and the tasks as a run would; raises what a run would raise."""
         if not self.agents or not self.asked.plan:
             return
@@ -132,7 +132,7 @@ class _Doctor:
         if early := start.why_nothing_to_do(found, found.with_imported_tasks(file.text)):
             yield "bad" if early.exit_code else "warning", f"{early.what}: a run ends at once", early.fix
 
-    def check_agent(self) -> Results:
+    def report_agent(self) -> Results:
         """Checks that each agent is found, and who pays for it. Raises RalphError if one is missing."""
         agent.check_installed(self.agents, self.settings)
         for one in self.agents:
@@ -146,7 +146,7 @@ class _Doctor:
             else:
                 yield "ok", f"{one.name} at {place}: {pays} pays"
 
-    def check_sandbox(self) -> Results:
+    def report_sandbox(self) -> Results:
         """Checks whether the agent runs as root, and which sandbox confines it."""
         yield "ok", (self.settings.wrap or ["none: the agent can do anything you can"])[0]
         for one in self.agents:
@@ -155,7 +155,7 @@ class _Doctor:
                 fix = f"use an account of its own, or in a container (in the crontab too):\nexport {sandbox}=1"
                 yield "bad", f"you are root, and {one.name} refuses to run without asking for root", fix
 
-    def check_repository(self) -> Results:
+    def report_repository(self) -> Results:
         """Checks whether commits work, and which uncommitted files could get into them."""
         tree = lock.working_tree(Path.cwd())
         if not (tree / ".git").exists():
@@ -177,12 +177,12 @@ class _Doctor:
             message = f"{plural(len(names), 'uncommitted file')}: {join_names(names, 3)}"
             yield "warning", message, "commit or stash first; the agent may change them, and commit them with its own"
 
-    def check_machine(self) -> Results:
+    def report_machine(self) -> Results:
         """Checks that there is room to write here. Raises RalphError if there is none."""
         yield "ok", f"ralph {__version__}, Python {platform.python_version()}, {platform.system()}"
         files.check_folder_writable(Path.cwd())
 
-    def check_notices(self) -> Results:
+    def report_notices(self) -> Results:
         """Lists the channels that are set up."""
         ready = channels.configured_channels(sources.channel_values())
         for channel in ready:
@@ -190,7 +190,7 @@ class _Doctor:
         if not ready:
             yield "ok", "no channel is set up: nobody hears how a run ends", "ralph notify setup"
 
-    def check_cron(self) -> Results:
+    def report_cron(self) -> Results:
         """Prints a line for the crontab, and which variables cron would not have."""
         asked = self.asked
         if not asked.plan:

@@ -140,7 +140,7 @@ class ChangeFinder:
         self._look = self._look_by_git if seen else self._look_without_git
         self._seen = seen or self._look_without_git()
 
-    def reset_for_iteration(self) -> None:
+    def begin_iteration(self) -> None:
         """Takes note that an iteration begins, whose changes and git locks are to be found."""
         if self.disturbed:
             self.take_changes()

@@ -18,9 +18,9 @@ from ralph.process import signals
 from ralph.process.supervisor import Command
 from ralph.run import notices
 from ralph.run.context import Run
-from ralph.run.evidence import remove_done_with_reasons
-from ralph.run.judge import AroundTurn, Iteration, TaskController, add_to_tally, quote_tasks, wait_before_repeat_s
-from ralph.run.stop_rules import Reason, Stop, needs_final_check, remaining_usd
+from ralph.run.evidence import refuse_ralph_done
+from ralph.run.judge import AroundTurn, Iteration, TaskController, count_in_tally, quote_tasks, wait_before_repeat_s
+from ralph.run.stop_rules import Reason, Stop, has_unchecked_done, remaining_usd
 from ralph.store import journal
 from ralph.store.state import UnfinishedIteration
 from ralph.words import format_duration, format_moment, join_names, one_line, shorten
@@ -48,7 +48,7 @@ class PlainController(TaskController):
         if self._run.settings.once:
             iteration = undo_ticks_and_end_mode(self._run, iteration)
         if iteration.refused:
-            remove_done_with_reasons(self._run, iteration.refused, iteration.missing)
+            refuse_ralph_done(self._run, iteration.refused, iteration.missing)
         return iteration
 
 
@@ -123,7 +123,7 @@ def _begin_and_render_prompt(run: Run, agent: Agent) -> str:
     run.replace_iteration_values(number=number, agent=agent.name, text_before=run.file.text, transcript=transcript)
     run.git_settings.record_begin_state()
     run.changes.disturbed |= settings.once
-    run.changes.reset_for_iteration()
+    run.changes.begin_iteration()
     run.screen.say_unless_quiet(f"ralph: {notices.iteration_heading(run)}")
     run.console.activity = None
     run.view.show({"type": "prompt", "text": prompt})
@@ -185,7 +185,7 @@ def record_and_report(run: Run, iteration: Iteration) -> None:
     iteration = replace(iteration, after=run.file.last)
     turn, file, settings = iteration.turn, run.file, run.settings
     summary = notices.iteration_summary(run, iteration)
-    add_to_tally(run.tally, iteration, run.iteration.task)
+    count_in_tally(run.tally, iteration, run.iteration.task)
     _append_to_journal_and_history(run, iteration, summary)
     run.journal_tampering(run.iteration.number)
     if iteration.missing and not iteration.refused:
@@ -200,7 +200,7 @@ def record_and_report(run: Run, iteration: Iteration) -> None:
     spent = iteration.before.spent_usd + (turn.cost_usd or 0.0)
     if settings.max_total_cost is not None and spent:  # even without a cost, since the agent may have changed it
         file.edit(progress.with_spent, spent)
-    if run.controller.picks_tasks or not needs_final_check(file.last, settings):  # else once the claim is checked
+    if run.controller.picks_tasks or not has_unchecked_done(file.last, settings):  # else once the claim is checked
         run.state.remove_iteration_note()
     run.write_statuses_to_plan()
     run.outbox.send(Notice("alive"))
@@ -328,4 +328,4 @@ def wait_at_most(run: Run, seconds: float, *, is_counted: bool = True) -> None:
 
 
 def _should_end_wait(run: Run) -> bool:
-    return needs_final_check(run.read_progress(), run.settings) or run.stop_reason() is not None
+    return has_unchecked_done(run.read_progress(), run.settings) or run.stop_reason() is not None

@@ -10,7 +10,7 @@ from ralph.plan import progress
 from ralph.run.context import Run
 from ralph.run.evidence import accept_done_or_count_refusal, run_first_verify_if_due
 from ralph.run.judge import judge_iteration
-from ralph.run.stop_rules import Reason, Stop, needs_final_check
+from ralph.run.stop_rules import Reason, Stop, has_unchecked_done
 from ralph.store.state import AnnouncedConversation, OpenedBreaker
 
 
@@ -25,7 +25,7 @@ def loop(run: Run) -> Stop:
         record_and_report(run, iteration)
         stop = run.controller.defer_stop_if_busy(iteration.run_stop or notify_and_pause(run, iteration))
         stop = stop or prepare_next_iteration(run)
-    return record_run_end(run, run.stop_if_git_tampered() or stop)
+    return write_run_end_to_file(run, run.stop_if_git_tampered() or stop)
 
 
 def prepare_next_iteration(run: Run) -> Stop | None:
@@ -40,7 +40,7 @@ def prepare_next_iteration(run: Run) -> Stop | None:
     if run.file.last.mode != run.live.file_mode:
         follow_mode_line(run)
     run.controller.set_ids_and_marks()
-    while needs_final_check(run.file.last, run.settings) and not run.stop_if_interrupted():
+    while has_unchecked_done(run.file.last, run.settings) and not run.stop_if_interrupted():
         accept_done_or_count_refusal(run)
         if run.stop_reason() or (run.controller.picks_tasks and run.settings.max_failures is None):
             break  # no agent fixes what fails if all is ticked, and nothing counts the failures
@@ -53,7 +53,7 @@ def prepare_next_iteration(run: Run) -> Stop | None:
     return prepare_next_iteration(run) if stop and advance_mode(run, stop) else stop
 
 
-def record_run_end(run: Run, stop: Stop) -> Stop:
+def write_run_end_to_file(run: Run, stop: Stop) -> Stop:
     """Writes the end of the run into the progress file, with RALPH_BLOCKED if another run would only fail again."""
     if stop.reason is not Reason.TAMPERED:  # else the next run would take its changes for the user's
         stop = run.stop_if_interrupted() or stop

@@ -79,7 +79,7 @@ def advance_mode(run: Run, stop: Stop) -> bool:
     if stop.reason is not Reason.DONE or run.prepared_mode.asked.mode != "all" or not mode:
         return False
     run.file.edit(progress.with_status, "IN_PROGRESS")
-    _replace_named_mode(run, f"{run.file.last.round + 1}/{run.settings.max_rounds}")
+    _write_next_mode(run, f"{run.file.last.round + 1}/{run.settings.max_rounds}")
     run.prepared_mode.in_mode(mode).load_mode_prompt()  # ends the run here if the template is missing or wrong
     return True
 
@@ -131,7 +131,7 @@ def _choose_what_follows(run: Run, iteration: Iteration, *, judges: bool, run_go
     blocked = run.file.last.blocked
     if blocked is not None:
         if not judges:
-            _replace_named_mode(run)
+            _write_next_mode(run)
         return Stop(Reason.BLOCKED, blocked)
     if run.settings.strict:
         try:
@@ -141,7 +141,7 @@ def _choose_what_follows(run: Run, iteration: Iteration, *, judges: bool, run_go
     if judges:
         return _conclude_validation(run, run_goes_on=run_goes_on)
     if not (_reject_plan_if_green(run) and run_goes_on):  # else planning is repeated once
-        _replace_named_mode(run)
+        _write_next_mode(run)
     return None if run_goes_on else Stop(Reason.ONCE)
 
 
@@ -157,12 +157,12 @@ def _conclude_validation(run: Run, *, run_goes_on: bool) -> Stop | None:
             return Stop(Reason.DONE)
         left = describe_open_tasks(run.file.last) or run.tally.last_failure
     count = None if progress.parse(run.iteration.text_before).open else f"{rounds}/{most}" if rounds < most else ""
-    if _replace_named_mode(run, count) and count == "":
+    if _write_next_mode(run, count) and count == "":
         return Stop(Reason.REFUSED, f"max-rounds is {most}, and {run.mode} still finds something: {left}")
     return None if run_goes_on else Stop(Reason.UNFINISHED, left)
 
 
-def _replace_named_mode(run: Run, rounds: str | None = None) -> bool:
+def _write_next_mode(run: Run, rounds: str | None = None) -> bool:
     """Writes the mode that follows into the progress file, if the file names the one in force too."""
     is_named = run.mode == (run.live.file_mode or "build")
     if is_named:

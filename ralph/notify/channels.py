@@ -104,7 +104,7 @@ class Channel(NamedTuple):
         return [name for name in self.needs if not values.get(name)]
 
 
-def load_channels() -> Mapping[str, Channel]:
+def read_channel_files() -> Mapping[str, Channel]:
     """Returns all channels by name: the built-in ones, and the user's, which replace built-in ones of the same name.
 
     None comes from the project, which the agent can write. Raises RalphError for a malformed file.
@@ -122,7 +122,7 @@ def load_channels() -> Mapping[str, Channel]:
 
 def configured_channels(values: Values) -> Sequence[Channel]:
     """Returns the channels that have all required settings; the others are off."""
-    return [channel for channel in load_channels().values() if not channel.missing(values)]
+    return [channel for channel in read_channel_files().values() if not channel.missing(values)]
 
 
 def deliver_notice(channel: Channel, notice: Notice, values: Values, *, timeout_s: float = _DELIVERY_S) -> str:
@@ -240,9 +240,9 @@ class Outbox:
             if notice.event in channel.events:
                 waiting.append(notice)
                 if len(waiting) == 1:
-                    threading.Thread(target=self._send_waiting_once, args=(channel, waiting), daemon=True).start()
+                    threading.Thread(target=self._send_or_drop_waiting, args=(channel, waiting), daemon=True).start()
 
-    def _send_waiting_once(self, channel: Channel, waiting: list[Notice]) -> None:
+    def _send_or_drop_waiting(self, channel: Channel, waiting: list[Notice]) -> None:
         while waiting:
             notice = waiting[0]
             why = deliver_notice(channel, notice, self._values)

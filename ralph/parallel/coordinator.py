@@ -318,6 +318,6 @@ class ParallelController(TaskController):
         """Ends all work, also after an error, and marks no task as in progress any more."""
         for attempt in self._running_or_queued:
             attempt.is_canceled = True
-        self._executor.end_attempts()
+        self._executor.await_all_attempts()
         with contextlib.suppress(RalphError):
             self._file.edit(edits.with_ids_and_marks)

@@ -113,10 +113,10 @@ def accept_or_refuse_done(run: Run, *, is_verified: bool = False) -> Sequence[st
         if (verified := verify_unless_interrupted(run)) is None:
             return ()
         if verified.why_failed:
-            remove_done_with_reasons(run, [verified.why_failed], output=verified.output)
+            refuse_ralph_done(run, [verified.why_failed], output=verified.output)
             return [verified.failure_with_output]
     if reasons:
-        remove_done_with_reasons(run, reasons)
+        refuse_ralph_done(run, reasons)
     elif new := _open_tasks_and_message_lines(run) - before:
         run.console.complain(f"back to work: {join_names(sorted(new))} came while it was verified")
         run.file.edit(progress.with_status, "IN_PROGRESS")
@@ -145,7 +145,7 @@ def _accept_plan_done(run: Run) -> None:
         run.file.edit(progress.with_done_verified, f"{timestamp()} {run.changes.identify_tree()}{alone}")
 
 
-def remove_done_with_reasons(run: Run, reasons: Sequence[str], vanished: Sequence[Task] = (), output: str = "") -> None:
+def refuse_ralph_done(run: Run, reasons: Sequence[str], vanished: Sequence[Task] = (), output: str = "") -> None:
     """Removes RALPH_DONE; puts the vanished tasks back, and writes the reasons for the next iteration."""
     for reason in reasons:
         run.console.complain(f"RALPH_DONE refused: {reason}")

@@ -203,7 +203,7 @@ def quote_tasks(tasks: Sequence[Task]) -> str:
     return join_names([f'"{shorten(task.whole, 80)}"' for task in tasks], 3)
 
 
-def add_to_tally(tally: Tally, iteration: Iteration, task: str = "") -> None:
+def count_in_tally(tally: Tally, iteration: Iteration, task: str = "") -> None:
     """Counts one more iteration, which worked on this task.
 
     Failures and refusals may alternate; only a good iteration resets the counts. A claim of done alone neither adds nor

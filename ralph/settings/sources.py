@@ -108,7 +108,7 @@ def settings_of_mode(given: Sequence[GivenSetting], mode: str) -> Settings:
     if {one.variable for one in given} - {*BY_VARIABLE, *names}:
         from ralph.notify import channels  # noqa: PLC0415 - 20 ms that a run of a finished plan should not pay
 
-        for channel in channels.load_channels().values():
+        for channel in channels.read_channel_files().values():
             names += channel.setting_names
     settings = resolve_settings(given, names)
     settings.has_own_agent, settings.template, settings.template_text = has_own_agent, template, text

@@ -106,7 +106,7 @@ class TreeGuard:
         """Returns why the run has to end before git runs here again; empty if it need not."""
         settings = self._run.git_settings
         if not self.blocked:
-            now = self._snapshot_outside_tree()
+            now = self._snapshot_compared()
             settings.compare_files(self._before.compared, now)
             self._before.compared = now
             self.blocked = settings.block_reason
@@ -246,10 +246,10 @@ class TreeGuard:
             protected=shadow.protected,
             snapshot=shadow.snapshot,
         )
-        self._before.compared = self._snapshot_outside_tree()
+        self._before.compared = self._snapshot_compared()
         self._state.save_note(self._before)
 
-    def _snapshot_outside_tree(self) -> dict[str, str]:
+    def _snapshot_compared(self) -> dict[str, str]:
         """The state of what is only compared: git's hooks and links; under --strict also files outside the tree."""
         found = snapshot_hooks_and_rules(*self._repository.paths[:3]) if self._repository else {}
         outside = self._outside if self._before.is_strict else []

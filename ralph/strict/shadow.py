@@ -64,7 +64,7 @@ class Shadow(Git):
 
     def take_snapshot(self, repository: Repository | None) -> None:
         """Takes a snapshot of all files when an iteration begins."""
-        tracked = [] if self.snapshot.checksum else self._remake_and_list_tracked(repository)
+        tracked = [] if self.snapshot.checksum else self._remake_and_list_project_names(repository)
         self.snapshot = self.snapshot._replace(at=time.time() - TICK_S, left_alone=[])
         found = self._file_statuses()
         rules = [name for name, how in found.items() if how == HIDDEN and is_gitignore_file(name)]
@@ -98,7 +98,7 @@ class Shadow(Git):
             raise
         self.snapshot = self.snapshot._replace(checksum=self.shadow_checksum(), left_alone=left_alone, modes=modes)
 
-    def _remake_and_list_tracked(self, repository: Repository | None) -> list[str]:
+    def _remake_and_list_project_names(self, repository: Repository | None) -> list[str]:
         """Makes the shadow again when a run begins. Returns the names that the project tracks, even ignored ones.
 
         Links the project's objects, so that their contents need not be written again.
