@@ -127,7 +127,7 @@ class _Doctor:
         found.load_mode_prompt()
         path = found.progress_path
         file = ProgressFile(path, found.state_folder)
-        now = start.read_progress_of_plan(found, file)
+        now = start.read_progress_if_begun(found, file)
         yield "ok", f"{path}: {now.ticked_of_total}" if now else f"there is no {path} yet; the first run makes it"
         if early := start.why_nothing_to_do(found, found.with_imported_tasks(file.text)):
             yield "bad" if early.exit_code else "warning", f"{early.what}: a run ends at once", early.fix

@@ -22,7 +22,7 @@ def export_tasks(plan_word: str | None, *, form: str | None, output: str | None,
     data, listed = files.read_or_empty(plan.path), files.read_or_empty(plan.progress_path)
     imported = taskjson.find_task_list(plan.path, data)
     if listed or not imported:
-        run.check_same_plan(plan.path, plan.progress_path, progress.parse(listed))
+        run.check_names_plan(plan.path, plan.progress_path, progress.parse(listed))
         today = tasks.read_tasks(edits.with_ids(listed))
     else:
         today = imported.tasks

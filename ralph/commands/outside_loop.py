@@ -49,7 +49,7 @@ def _values_beside_task(start: PreparedStart, task_id: str = "") -> dict[str, pr
     """Returns the variables of the next iteration's prompt that no task gives."""
     return {
         "ITERATION": journal.last_counted_iteration(start.state_folder.journal) + 1,
-        "MEMORY": notices.describe_last_iterations(start.state_folder, for_task=task_id),
+        "MEMORY": notices.describe_last_iterations(start.state_folder, task_in_prompt=task_id),
     }
 
 
@@ -77,7 +77,7 @@ def talk(start: PreparedStart) -> options.Invocation | None:
     changed = _converse_and_summarize(start, file)
     os.close(held_lock.fd)
     print(without_control_codes(f"ralph: {changed} · what this cost is not known here"))
-    mode = start.settings.next_mode or "build"
+    mode = start.settings.following_mode or "build"
     if not click.confirm(f"ralph: continue with {mode}?"):
         return None
     if start.progress_before.mode == start.mode:

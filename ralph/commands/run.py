@@ -31,7 +31,7 @@ def start_run(asked: options.Invocation) -> int:
     held_lock = lock.acquire_lock(lock.working_tree(Path.cwd()))
     file = ProgressFile(start.progress_path, start.state_folder)
     file.recall_vouched_text()
-    now = read_progress_of_plan(start, file)
+    now = read_progress_if_begun(start, file)
     if now and not held_lock.noted_holder().run and (early := why_nothing_to_do(start, file.text)):
         raise RalphError.of([early, *(start.imported.missing_from(file.text) if start.imported else ())])
     from ralph.commands.session import run_session  # noqa: PLC0415 - 60 ms, if there is work
@@ -107,7 +107,7 @@ def why_nothing_to_do(start: PreparedStart, text: bytes) -> RalphError | None:
     return RalphError(what, stop.reason.code, fix=fix, for_people=True)
 
 
-def check_same_plan(plan: Path, progress_path: Path, now: progress.Progress) -> None:
+def check_names_plan(plan: Path, progress_path: Path, now: progress.Progress) -> None:
     """Raises RalphError if the progress file is another plan's: two plans of one name would share their progress."""
     other = Path(now.plan or plan)
     if other.exists() and not other.samefile(plan):
@@ -115,7 +115,7 @@ def check_same_plan(plan: Path, progress_path: Path, now: progress.Progress) -> 
         raise RalphError(f"{progress_path} belongs to another plan, {other}", fix=fix)
 
 
-def read_progress_of_plan(start: PreparedStart, file: ProgressFile) -> progress.Progress | None:
+def read_progress_if_begun(start: PreparedStart, file: ProgressFile) -> progress.Progress | None:
     """Reads the progress file; None if there is none. Raises RalphError if it is another plan's, or in another folder.
 
     Else cron in the wrong folder would start over.
@@ -123,7 +123,7 @@ def read_progress_of_plan(start: PreparedStart, file: ProgressFile) -> progress.
     now = file.read_or_restore() if file.exists() else None
     path, beside = start.progress_path, start.plan.with_name(f"{start.name}_PROGRESS.md")
     if now:
-        check_same_plan(start.plan, path, now)
+        check_names_plan(start.plan, path, now)
     elif not start.settings.progress_file and beside.exists():
         fix = f"start ralph with -C {shlex.quote(str(beside.parent))}"
         raise RalphError(f"{path} is not in {Path.cwd()}, but there is one beside the plan", fix=fix)

@@ -109,7 +109,7 @@ def _begin_and_render_prompt(run: Run, agent: Agent) -> str:
             **run.iteration.values,
             "ITERATION": number,
             "MEMORY": notices.describe_last_iterations(
-                state, for_task=run.iteration.task, so_far=notices.run_figures(run)
+                state, task_in_prompt=run.iteration.task, so_far=notices.run_figures(run)
             ),
             "CAN_RUN": agent.can_run_commands(settings),
             "RED_START": run.tally.first_verify_failure or "",

@@ -75,7 +75,7 @@ def request_midway_validation(run: Run) -> bool:
 
 def advance_mode(run: Run, stop: Stop) -> bool:
     """Under `all`, writes the next mode into the file once this one is done; returns whether it did."""
-    mode = run.settings.next_mode
+    mode = run.settings.following_mode
     if stop.reason is not Reason.DONE or run.prepared_mode.asked.mode != "all" or not mode:
         return False
     run.file.edit(progress.with_status, "IN_PROGRESS")
@@ -166,7 +166,7 @@ def _write_next_mode(run: Run, rounds: str | None = None) -> bool:
     """Writes the mode that follows into the progress file, if the file names the one in force too."""
     is_named = run.mode == (run.live.file_mode or "build")
     if is_named:
-        run.file.edit(progress.with_mode, run.settings.next_mode or "build", rounds)
+        run.file.edit(progress.with_mode, run.settings.following_mode or "build", rounds)
     return is_named
 
 

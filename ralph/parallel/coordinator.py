@@ -181,7 +181,7 @@ class ParallelController(TaskController):
             else:
                 for entry in queue.pick_due_checks():
                     self._executor.begin(entry, self._jobs.make_check(entry))
-                ready = next(filter(self._is_taken_back, queue.entries), queue.entry_ready_to_merge())
+                ready = next(filter(self._is_taken_back, queue.entries), queue.entry_checked_on_tip())
             if ready:
                 return self._iteration(ready)
             ended = self._wait_for_event()
@@ -266,7 +266,7 @@ class ParallelController(TaskController):
             return self._tick_merged_task(iteration, Commits())
         if not iteration.is_merge:
             queue.add(attempt)
-        if not self._merge_obstacle and queue.entry_ready_to_merge() is attempt:
+        if not self._merge_obstacle and queue.entry_checked_on_tip() is attempt:
             return self._move_branch_and_tick(iteration)
         return replace(iteration, moved=True, is_queued=True)
 

@@ -77,7 +77,7 @@ class MergeQueue:
                 entry.result = AttemptResult()
             base = on_top
 
-    def entry_ready_to_merge(self) -> TaskAttempt | None:
+    def entry_checked_on_tip(self) -> TaskAttempt | None:
         """Returns the first entry once it is checked on top of the branch as it is now, or if the branch is gone.
 
         Its base is the branch's tip then: it moves from there, or not at all.

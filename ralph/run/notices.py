@@ -124,8 +124,8 @@ def notify_ended(run: Run, stop: Stop) -> None:
 def run_closing_line(run: Run, stop: Stop) -> str:
     """The last line of a run."""
     reason, move, settings = stop.reason, stop.next_step_hint(run.file.path.name), run.settings
-    if reason is Reason.ONCE and settings.once and settings.next_mode:
-        next_step = f"next: ralph {shlex.quote(run.prepared_mode.asked.plan)} {settings.next_mode}"
+    if reason is Reason.ONCE and settings.once and settings.following_mode:
+        next_step = f"next: ralph {shlex.quote(run.prepared_mode.asked.plan)} {settings.following_mode}"
         return f"{run.mode} ready in {run.file.path} · {run_figures(run)} · {next_step}"
     why = f": {stop.why}" if stop.why and reason.code != 1 else ""  # an error is on stderr
     return f"{reason.label}{why} · {run_figures(run)}{move and f' · to continue, {move}'}"
@@ -170,21 +170,21 @@ def status_lines(run: Run, width: int) -> str:
     return "\n".join([*run.controller.parallel_activity, line])
 
 
-def describe_last_iterations(state: State, *, for_task: str = "", so_far: str = "") -> str:
+def describe_last_iterations(state: State, *, task_in_prompt: str = "", so_far: str = "") -> str:
     """Returns the last iterations, the handover of one cut short, the last change of mode, and sums; empty at first.
 
-    `so_far` are the figures of this run; failures of `for_task` are left out, since the prompt has them elsewhere.
+    `so_far` are the figures of this run; failures of `task_in_prompt` are left out: the prompt has them.
     """
     newest = journal.newest_iterations(state.journal, _TAIL_BYTES)
     rows = [*islice(newest, _ITERATIONS)][::-1]
-    cut, left = handover_if_cut(state, for_task), state.load_note(PreviousModeResults)
+    cut, left = handover_if_cut(state, task_in_prompt), state.load_note(PreviousModeResults)
     if not (rows or cut):
         return ""
     lines = ["The last iterations, the newest last:"]
     for row in rows:
         begins = row.summary.removesuffix(one_line(row.message, REASON_LENGTH)).rstrip(" :·")
         lines.append(f"- {row.mode_and_round} · {row.summary if row.success else f'{begins} · it did not succeed'}")
-        is_told = bool(for_task) and row.message.startswith(f"{for_task}, ")
+        is_told = bool(task_in_prompt) and row.message.startswith(f"{task_in_prompt}, ")
         words = dict.fromkeys(filter(None, ("" if is_told else row.message, row.said)))
         lines += [f"  {one_line(message, _WORDS)}" for message in words]
     kept = left.lines if left else ()

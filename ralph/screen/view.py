@@ -112,7 +112,7 @@ class AgentView:
                 sign = " "
         elif kind == "tool_use":
             yield clip("▸ " + self._describe_tool_call(event), room or _PIPED_COLUMNS)
-        elif kind == "tool_result" and (outcome := _tool_outcome(event)):
+        elif kind == "tool_result" and (outcome := _quote_tool_result(event)):
             yield clip(outcome, room or _PIPED_COLUMNS)
 
     def _describe_tool_call(self, call: Event) -> str:
@@ -125,7 +125,7 @@ class AgentView:
         return f"{call.get('name')} {first}".rstrip() + " …" * bool(more)
 
 
-def _tool_outcome(result: Event) -> str:
+def _quote_tool_result(result: Event) -> str:
     """The result of a tool call in one line, with ✗ if it failed; empty if it says nothing new."""
     tool = result.get("call", {}).get("name")
     text = re.sub("</?tool_use_error>", "", result.get("text") or "")

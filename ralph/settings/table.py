@@ -355,7 +355,7 @@ class Settings:
             setattr(self, one.field, found.get(one.field, default))
 
     @property
-    def next_mode(self) -> str:
+    def following_mode(self) -> str:
         """The first mode that the template lists as following, other than `done`; empty if it lists none."""
         return next((mode for mode in self.then if mode != "done"), "")
 

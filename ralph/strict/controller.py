@@ -164,7 +164,7 @@ class StrictController(PlainController):
             return replace(iteration, failed=f"{task.id}, {role}: {why}")
         if role:
             self._mark_task(" ", "role", role)
-        self._edit_and_vouch(edits.with_failure, task.id, why, most, keep_claim=bool(found.why_unproved))
+        self._edit_and_vouch(edits.with_failure, task.id, why, most, keep_claimed_note=bool(found.why_unproved))
         message = f"{task.id}, attempt {task.failed_tries + 1}: {why}"
         return replace(iteration, failed=message, may_retry=not task.is_last_try(most))
 

@@ -73,7 +73,7 @@ def with_new_evidence(text: bytes, task_id: str, notes: Sequence[Note]) -> bytes
 
 
 def with_failure(
-    text: bytes, task_id: str, why: str, max_tries: int | None = None, *, keep_claim: bool = False
+    text: bytes, task_id: str, why: str, max_tries: int | None = None, *, keep_claimed_note: bool = False
 ) -> bytes:
     """The text with one more failed: line, and the task pending, or blocked if that was the last of `max_tries`.
 
@@ -83,7 +83,7 @@ def with_failure(
         return text
     tries = task.failed_tries + 1
     note = f"failed: {timestamp()} attempt {tries}"
-    text = with_mark(text, " ", task_id, note=note, why=why, gone_notes=() if keep_claim else ("claimed",))
+    text = with_mark(text, " ", task_id, note=note, why=why, gone_notes=() if keep_claimed_note else ("claimed",))
     if not task.is_last_try(max_tries):
         return text
     reason, *_ = why.split("\n")
@@ -122,11 +122,11 @@ def with_ids(text: bytes) -> bytes:
     return replace_ranges(text, changes)
 
 
-def with_ids_and_marks(text: bytes, *in_progress: str) -> bytes:
+def with_ids_and_marks(text: bytes, *still_in_progress: str) -> bytes:
     """The text with an id on each task, none but these in progress, and ticks on tasks that their subtasks complete."""
     text = with_ids(text)
     text = with_mark(
-        text, " ", *(task.id for task in read_tasks(text) if task.mark == "~" and task.id not in in_progress)
+        text, " ", *(task.id for task in read_tasks(text) if task.mark == "~" and task.id not in still_in_progress)
     )
     done = [task.id for task in read_tasks(text) if task.done and task.mark != "x"]
     return with_mark(text, "x", *done)
