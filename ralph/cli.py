@@ -12,8 +12,8 @@ import click
 from ralph import __version__
 from ralph.errors import RalphError
 from ralph.process import signals
-from ralph.screen.text import has_any_terminal
-from ralph.settings.options import FILE, OF_A_RUN, Verb, parse_command_line
+from ralph.screen.text import is_output_on_terminal
+from ralph.settings.options import FILE, OF_A_RUN, CommandWithGroupedHelp, parse_command_line
 from ralph.words import without_control_codes
 
 _HELP = """\
@@ -72,7 +72,7 @@ def main(clock: object = None) -> None:
 
 def _print_error(error: RalphError) -> int:
     """Prints each problem on a line of its own and returns the exit code."""
-    if has_any_terminal() or not error.for_people or "RALPH_REHEARSAL" in os.environ:
+    if is_output_on_terminal() or not error.for_people or "RALPH_REHEARSAL" in os.environ:
         for line in error.message.splitlines():
             click.echo(f"ralph: {without_control_codes(line)}", err=True)
     return error.exit_code
@@ -95,7 +95,7 @@ def _make_verb(name: str, where: str, meaning: str, *params: click.Parameter, **
             given = {"asked": parse_command_line(given, *click.get_current_context().obj)}
         return resolve_name(where)(**given)
 
-    return Verb(name, params=[*params, _FOLDER], help=meaning, callback=call, **more)
+    return CommandWithGroupedHelp(name, params=[*params, _FOLDER], help=meaning, callback=call, **more)
 
 
 class _RalphGroup(click.Group):

@@ -27,10 +27,10 @@ from ralph.cli import main
 from ralph.process.clock import RunClock
 from ralph.process.programs import Patience
 
-how = {"speed": 1, "times": 0, "wall_s": 0, "running_s": 0, "when": "", "awake_s": 0, "marks": ""}
+how = {"speed": 1, "times": 0, "wall_s": 0, "running_s": 0, "when": "", "awake_clock_s": 0, "marks": ""}
 said = json.loads(sys.argv.pop(1))
 how |= {name: said.pop(name) for name in how if name in said}
-began, first = time.time(), RunClock().since_boot_s()
+began, first = time.time(), RunClock().boot_clock_s()
 
 class Other(RunClock):
     slept = 0.0
@@ -42,11 +42,11 @@ class Other(RunClock):
     def unix_time_s(self):
         return began + self.elapsed(super().unix_time_s() - began, how["wall_s"])
 
-    def since_boot_s(self):
-        return first + self.elapsed(super().since_boot_s() - first, how["running_s"])
+    def boot_clock_s(self):
+        return first + self.elapsed(super().boot_clock_s() - first, how["running_s"])
 
-    def awake_s(self):
-        return super().awake_s() + how["awake_s"] * len(glob.glob(how["marks"] + "/mark-*"))
+    def awake_clock_s(self):
+        return super().awake_clock_s() + how["awake_clock_s"] * len(glob.glob(how["marks"] + "/mark-*"))
 
     def sleep(self, seconds):
         super().sleep(0 if how["times"] else seconds / how["speed"])
@@ -69,8 +69,8 @@ def paced(**how: Any) -> tuple[str, ...]:
     With `times` it leaps over every sleep, so many times as far as it was asked to. The clock on the wall and the one
     that nobody sets jump once, by `wall_s` and `running_s`, at the first such leap or when the file `when` is there:
     the first alone has been set, both together have seen the machine asleep. The one that watches over an agent jumps
-    by `awake_s` with each mark that the agent in the folder `marks` makes; else what is measured in ralph's own waking
-    seconds stays. How long it waits for what shall end, all others say (fields of Patience and RunClock).
+    by `awake_clock_s` with each mark that the agent in the folder `marks` makes; else what is measured in ralph's own
+    waking seconds stays. How long it waits for what shall end, all others say (fields of Patience and RunClock).
     """
     return (*PYTHON, "-c", PACED, json.dumps(how, default=str))
 

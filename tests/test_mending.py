@@ -5,15 +5,15 @@ from hypothesis import strategies as st
 from test_tasks import LIST as BEFORE
 
 from ralph.plan import progress, tasks
-from ralph.plan.tasks.edits import RestoredList, restore_own_sections
+from ralph.plan.tasks.edits import RestoredList, restore_ralphs_sections
 
 NOTE = b"\nA new note \t\nof mine, caf\xe9.\n"
 
 
 def undone(after: bytes, before: bytes = BEFORE) -> RestoredList:
     """What is undone, looked at as ralph will look at it."""
-    found = restore_own_sections(before, after)
-    assert restore_own_sections(before, found.text) == RestoredList(text=found.text)
+    found = restore_ralphs_sections(before, after)
+    assert restore_ralphs_sections(before, found.text) == RestoredList(text=found.text)
     assert tasks.format_task_lines(tasks.read_tasks(found.text)) == tasks.format_task_lines(tasks.read_tasks(before))
     was, now = progress.parse(before), progress.parse(found.text)
     assert (now.done, now.verified) == (was.done, was.verified)

@@ -106,7 +106,7 @@ EDITED = b"# Tasks\r\n\r\n* [ ] a: one \t\r\n  goes on\r\n* [~] b: \xe9\r\n\t- v
 
 def test_each_edit_changes_its_lines_and_no_other_byte() -> None:
     assert edits.with_mark(EDITED, " ", "c", "b") == EDITED.replace(b"[!]", b"[ ]").replace(b"[~]", b"[ ]")
-    assert edits.with_ids_and_marks(EDITED) == EDITED.replace(b"[~]", b"[ ]")
+    assert edits.with_ids_and_tidy_marks(EDITED) == EDITED.replace(b"[~]", b"[ ]")
     failed = re.sub(
         rb"failed: [-0-9 :]{19} attempt", b"failed: now attempt", edits.with_failure(EDITED, "b", "exit\n1")
     )
@@ -158,7 +158,7 @@ def test_of_any_bytes_the_tasks_are_those_that_count_and_ids_are_put_in_and_noth
     assert seen.ticked + len(seen.open) == len(before)
     assert all(task.whole.endswith(task.text) and task.id in task.whole for task in before)
     assert all(task.line.body in text.split(b"\n")[task.number - 1] for task in before)
-    listed = tasks.read_tasks(edits.with_ids_and_marks(text))
+    listed = tasks.read_tasks(edits.with_ids_and_tidy_marks(text))
     assert tasks.why_stuck(listed) or tasks.select_next(listed) or all(task.done for task in listed)
     tasks.find_problems(before)
     now = edits.with_ids(text)

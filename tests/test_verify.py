@@ -58,7 +58,7 @@ def test_it_is_ended_with_all_it_started_when_its_time_is_over(
 ) -> None:
     tree = f"{offspring.stubborn('stubborn')} & {offspring.hidden('hidden')} & {offspring.daemon('daemon')}"
     there = "; ".join(map(offspring.until, ("stubborn", "hidden", "daemon")))
-    leaps = paced(awake_s=600, marks=project.home, interrupt_s=0.5, terminate_s=0.5)
+    leaps = paced(awake_clock_s=600, marks=project.home, interrupt_s=0.5, terminate_s=0.5)
     project.has_tasks("one")
     agent.story(CLAIM)
     deaf = "trap '' INT TERM HUP; mktemp ~/mark-XXXX; sleep 600"

@@ -50,7 +50,7 @@ def test_a_night_of_agents_that_do_not_end_by_themselves(project: Project, agent
         raw(init(), *sounds, prints(".\n"), result(), *woken, server, *DONE["acts"], *hung),
     )
     words = ("--iteration-timeout", "2h", "--max-failures", "5")
-    hours = {"awake_s": 1000, "marks": agent.folder, "max_printed_bytes": 100_000}
+    hours = {"awake_clock_s": 1000, "marks": agent.folder, "max_printed_bytes": 100_000}
     run = project.start("feature.md", "build", "--delay", "0", *words, command=leaping(**hours))
 
     def time_goes_by(heard: str, quarters: int) -> None:

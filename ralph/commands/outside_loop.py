@@ -29,14 +29,14 @@ def show_dry_run(start: PreparedStart) -> None:
     """Prints the command line and the prompt of the next iteration; starts nothing."""
     for remark in start.settings.remarks:
         print(without_control_codes(f"ralph: {remark.message}"), file=sys.stderr)
-    values = _values_beside_task(start)
+    values = _next_iteration_values(start)
     if start.is_strict_loop:
         listed = start.read_valid_tasks(start.with_imported_tasks(files.read_or_empty(start.progress_path)))
         if (task := tasks.select_next(listed)) is None:
             raise RalphError(f"there is no prompt to show: {acceptance.nothing_to_begin(listed).why}", 4)
         if role := roles_of(start).role_of_task(task):
             start = start.in_mode(role, as_role=True)
-        values = _values_beside_task(start, task.id) | acceptance.task_prompt_values(
+        values = _next_iteration_values(start, task.id) | acceptance.task_prompt_values(
             task, acceptance.new_run_token(), start.state_folder
         )
     agent = start.agents[0]._replace(model_index=int(str(values.get("TRY", 1))) - 1)
@@ -45,7 +45,7 @@ def show_dry_run(start: PreparedStart) -> None:
     print(text, end="")
 
 
-def _values_beside_task(start: PreparedStart, task_id: str = "") -> dict[str, prompt.Value]:
+def _next_iteration_values(start: PreparedStart, task_id: str = "") -> dict[str, prompt.Value]:
     """Returns the variables of the next iteration's prompt that no task gives."""
     return {
         "ITERATION": journal.last_counted_iteration(start.state_folder.journal) + 1,
@@ -115,7 +115,7 @@ def _converse_and_summarize(start: PreparedStart, file: ProgressFile) -> str:
     command.check_installed([agent], start.settings)
     env = {name: value for name, value in os.environ.items() if not name.startswith("RALPH_")}
     plan, before = files.read_or_empty(start.plan), file.read_or_restore()
-    argv = agent.command_line(start.settings, start.load_mode_prompt().render(_values_beside_task(start)))
+    argv = agent.command_line(start.settings, start.load_mode_prompt().render(_next_iteration_values(start)))
     programs.run_in_front(argv, env=env)
     start.state_folder.remove_note(AnnouncedConversation)
     changed = "is as it was" if files.read_or_empty(start.plan) == plan else "changed"

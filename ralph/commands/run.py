@@ -11,7 +11,7 @@ from ralph.plan.progress.file import ProgressFile
 from ralph.process import lock
 from ralph.run.prepared import PreparedStart
 from ralph.run.stop_rules import Reason, Stop, Tally, stop_reason
-from ralph.screen.text import has_any_terminal
+from ralph.screen.text import is_output_on_terminal
 from ralph.settings import options, sources
 
 
@@ -33,7 +33,7 @@ def start_run(asked: options.Invocation) -> int:
     file.recall_vouched_text()
     now = read_progress_if_begun(start, file)
     if now and not held_lock.noted_holder().run and (early := why_nothing_to_do(start, file.text)):
-        raise RalphError.of([early, *(start.imported.missing_from(file.text) if start.imported else ())])
+        raise RalphError.of([early, *(start.imported.open_tasks_missing_from(file.text) if start.imported else ())])
     from ralph.commands.session import run_session  # noqa: PLC0415 - 60 ms, if there is work
 
     return run_session(start, file, held_lock)
@@ -85,7 +85,7 @@ def find_start(asked: options.Invocation) -> PreparedStart:
 def why_nothing_to_do(start: PreparedStart, text: bytes) -> RalphError | None:
     """Returns why a run has nothing to do with this progress file, and what the user can do; None if there is work."""
     path, now = start.progress_path, progress.parse(text)
-    if now.blocked_by_ralph and has_any_terminal():
+    if now.blocked_by_ralph and is_output_on_terminal():
         now = progress.parse(progress.without_control_lines(text, "RALPH_BLOCKED"))
     if start.state_folder.unfinished_iteration() and now.blocked is None:
         return None  # what the run wrote that died was never checked

@@ -31,7 +31,7 @@ from ralph.run.judge import TaskController
 from ralph.run.prepared import PreparedStart
 from ralph.run.stop_rules import Reason, Stop
 from ralph.screen import screen, view
-from ralph.screen.text import has_any_terminal
+from ralph.screen.text import is_output_on_terminal
 from ralph.settings import sources
 from ralph.store import journal
 from ralph.store.state import FirstVerifyResult, OpenedBreaker
@@ -126,7 +126,7 @@ def _open_run(
         file=file,
         state=state,
         clock=clock,
-        began=clock.since_boot_s(),
+        began=clock.boot_clock_s(),
         top=top,
         console=console,
         view=view.AgentView(console.screen.say_for_agent, whole=asked.verbose),
@@ -163,7 +163,7 @@ def _prepare_session(run: Run, held_lock: Lock) -> None:
             f"{plural(len(start.imported.tasks), 'task')} taken from {start.imported.place} into the Task List"
         )
         file.edit(start.with_imported_tasks)
-    for error in start.imported.missing_from(file.text) if start.imported else ():
+    for error in start.imported.open_tasks_missing_from(file.text) if start.imported else ():
         run.console.complain(error.message)
     if start.is_strict_loop:
         start.read_valid_tasks(file.text)  # ends the run here if the list is wrong
@@ -172,7 +172,7 @@ def _prepare_session(run: Run, held_lock: Lock) -> None:
     if start.is_strict_loop and file.last.verified and start.has_tree_changed_since_verified(file.last):
         file.edit(progress.without_control_lines, "Verified")
     now = file.last
-    if now.blocked_by_ralph and has_any_terminal():
+    if now.blocked_by_ralph and is_output_on_terminal():
         run.console.complain(f"took RALPH_BLOCKED out of {file.path}, since you are here; it said: {now.blocked}")
         file.edit(progress.without_control_lines, "RALPH_BLOCKED")
     state.remove_iteration_note()
@@ -205,7 +205,7 @@ def _close_run(run: Run, stop: Stop) -> None:
     if has_begun or reason is not Reason.HOPELESS:
         run.screen.say(f"ralph: {notices.run_closing_line(run, stop)}")
     if has_begun:
-        if reason.code == 1 and not (has_any_terminal() and stop.why in "\n".join(run.last_lines)):
+        if reason.code == 1 and not (is_output_on_terminal() and stop.why in "\n".join(run.last_lines)):
             run.console.complain(stop.why)
         notices.notify_ended(run, stop)
     deadline = time.monotonic() + run.clock.notices_wait_s

@@ -162,15 +162,15 @@ class Repository(Git):
         if not staged:
             self.index.unlink(missing_ok=True)
 
-    def unstage(self, at_end: Mapping[str, str], commit: str) -> None:
+    def undo_staging(self, at_end: Mapping[str, str], head_before: str) -> None:
         """Undoes what was staged after the index was saved, until it was as `at_end`; what the user did since stays.
 
-        That is what was staged later, or committed on top of `commit`.
+        That is what was staged later, or committed on top of `head_before`.
         """
         self.index_copy.stat()  # git takes a missing index for an empty one
         saved = Git(self.root, {**self._env, "GIT_INDEX_FILE": str(self.index_copy)}).index_lines()
         now = self.index_lines()
-        names = (saved.keys() | at_end) - self.names_committed_since(commit)
+        names = (saved.keys() | at_end) - self.names_committed_since(head_before)
         undone = [name for name in names if saved.get(name) != at_end.get(name) == now.get(name)]
         # a mode of 0 removes the name
         removed = [f"0{now[name][6:]}" for name in undone if name in now]
@@ -271,7 +271,7 @@ class Repository(Git):
         now = self.head_commit()
         if now == before:
             return Commits(), "" if had_nothing else failed, left_out
-        made, in_it = self.changes_in_commit(now)
+        made, in_it = self.size_and_files_of_commit(now)
         more = [name for name in in_it if name not in may_change]
         if more or made.base != before:
             why = f"a hook moved HEAD, or put more into the commit than the task changed: {join_names(more)}"
@@ -285,7 +285,7 @@ class Repository(Git):
         modified = self.list_names("diff-files", "--name-only", "--diff-filter=M", IN_NO_OTHER)
         return {name for name in modified if (self.root / name).is_dir()}
 
-    def changes_in_commit(self, commit: str) -> tuple[Commits, list[str]]:
+    def size_and_files_of_commit(self, commit: str) -> tuple[Commits, list[str]]:
         """Returns the size of a commit, and the files that it changed; a merge is based on no single commit."""
         printed = self._call("diff-tree", "-r", "--root", "--always", "--format=%P", *LINES.split(), commit).stdout
         parents, *rows = names_in(printed) or [""]

@@ -68,15 +68,15 @@ class GitConfigWatch:
     def find_changes_before_death(self) -> None:
         """Finds what the iteration changed in which ralph died."""
         if noted := self._state.load_note(GitConfigFiles):
-            self.compare_files(noted.before, noted.at_end or self._known)
+            self.find_file_changes(noted.before, noted.at_end or self._known)
 
     def find_changes(self) -> None:
         """Finds what changed since; called after anything ran that an agent may have written."""
         now = self._read_files()
-        self.compare_files(self._known, now)
+        self.find_file_changes(self._known, now)
         self._known = now
 
-    def compare_files(self, before: Mapping[str, str], now: Mapping[str, str]) -> None:
+    def find_file_changes(self, before: Mapping[str, str], now: Mapping[str, str]) -> None:
         """Finds what changed in the files with these texts; keeps both versions unless the change is harmless."""
         for name in sorted({name for name, text in before.items() ^ now.items() if text}):
             was, is_now = before.get(name, ""), now.get(name, "")

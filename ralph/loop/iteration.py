@@ -43,7 +43,7 @@ class PlainController(TaskController):
         """Runs the next iteration and returns what is known of it once its agent has ended."""
         return run_agent_once(self._run)
 
-    def accept_or_reject_work(self, iteration: Iteration) -> Iteration:
+    def settle_iteration(self, iteration: Iteration) -> Iteration:
         """Refuses a RALPH_DONE that does not hold, and ends a mode of one iteration."""
         if self._run.settings.once:
             iteration = undo_ticks_and_end_mode(self._run, iteration)
@@ -313,14 +313,14 @@ def wait_at_most(run: Run, seconds: float, *, is_counted: bool = True) -> None:
     Ends sooner if there is something else to do: the user wrote stop or done into the file, or a limit is reached.
     """
     clock, tally = run.clock, run.tally
-    began = beat = now = clock.since_boot_s()
+    began = beat = now = clock.boot_clock_s()
     until = began + seconds
     while now < until and not _should_end_wait(run):
         if now - beat >= _BEAT_S:
             beat = now
             run.outbox.send(Notice("alive"))
         clock.sleep(min(_REREAD_S, until - now))
-        now = clock.since_boot_s()
+        now = clock.boot_clock_s()
     if is_counted:
         tally.unrecorded_wait_s += now - began
         tally.waited_s += now - began

@@ -21,7 +21,7 @@ def loop(run: Run) -> Stop:
     while not stop:
         iteration = judge_iteration(run.controller.run_or_await_iteration(), run.tally, run.settings)
         if not iteration.findings.why_run_ends:  # else git may lead elsewhere, so it may not run
-            iteration = run.controller.accept_or_reject_work(iteration)
+            iteration = run.controller.settle_iteration(iteration)
         record_and_report(run, iteration)
         stop = run.controller.defer_stop_if_busy(iteration.run_stop or notify_and_pause(run, iteration))
         stop = stop or prepare_next_iteration(run)
@@ -39,7 +39,7 @@ def prepare_next_iteration(run: Run) -> Stop | None:
     request_midway_validation(run)
     if run.file.last.mode != run.live.file_mode:
         follow_mode_line(run)
-    run.controller.set_ids_and_marks()
+    run.controller.add_ids_and_tidy_marks()
     while has_unchecked_done(run.file.last, run.settings) and not run.stop_if_interrupted():
         accept_done_or_count_refusal(run)
         if run.stop_reason() or (run.controller.picks_tasks and run.settings.max_failures is None):

@@ -139,13 +139,13 @@ def _choose_what_follows(run: Run, iteration: Iteration, *, judges: bool, run_go
         except RalphError as error:
             return Stop(Reason.ONCE_FAILED, error.message)
     if judges:
-        return _conclude_validation(run, run_goes_on=run_goes_on)
-    if not (_reject_plan_if_green(run) and run_goes_on):  # else planning is repeated once
+        return _choose_after_validation(run, run_goes_on=run_goes_on)
+    if not (_refuse_checks_that_pass(run) and run_goes_on):  # else planning is repeated once
         _write_next_mode(run)
     return None if run_goes_on else Stop(Reason.ONCE)
 
 
-def _conclude_validation(run: Run, *, run_goes_on: bool) -> Stop | None:
+def _choose_after_validation(run: Run, *, run_goes_on: bool) -> Stop | None:
     """Sets what follows validate: done if no task is open and verify passes, else the next mode, max-rounds times."""
     rounds, most = max(run.file.last.round, 1), run.settings.max_rounds
     left = describe_open_tasks(run.file.last)
@@ -170,7 +170,7 @@ def _write_next_mode(run: Run, rounds: str | None = None) -> bool:
     return is_named
 
 
-def _reject_plan_if_green(run: Run) -> bool:
+def _refuse_checks_that_pass(run: Run) -> bool:
     """Reports which checks of open tasks pass before anything is built; True if that is new, to repeat planning."""
     if not (run.settings.strict and run.settings.evidence) or run.prepared_mode.rehearsal:
         return False

@@ -15,7 +15,7 @@ from ralph.errors import RalphError
 from ralph.git.repository import Repository
 from ralph.loop.iteration import wait_at_most
 from ralph.loop.modes import request_midway_validation
-from ralph.parallel.executors import DaskExecutor, LocalExecutor
+from ralph.parallel.executors import DaskExecutor, SupervisedExecutor
 from ralph.parallel.jobs import JobMaker
 from ralph.parallel.merge_queue import MergeQueue
 from ralph.parallel.task_attempt import TaskAttempt
@@ -48,7 +48,7 @@ class ParallelController(TaskController):
             raise RalphError(f"--jobs needs a git repository, and {run.top} is in none", fix="git init, and commit")
         self._jobs = JobMaker(run, repository)
         self._jobs.check_clones_can_work()
-        self._executor = DaskExecutor(run) if run.settings.executor else LocalExecutor(run)
+        self._executor = DaskExecutor(run) if run.settings.executor else SupervisedExecutor(run)
         self.running: list[TaskAttempt] = []
         """The attempts whose agents work."""
         self.queue = MergeQueue(repository, run.state.folder.name, merge_checks_at_once(run.settings))
@@ -73,13 +73,13 @@ class ParallelController(TaskController):
     def delay_new_agents(self, until: float) -> bool:
         """Begins no agent before that moment; agents at work continue, and what passed is merged."""
         self._no_agent_before = until
-        self._run.tally.last_wait_ended_at = self._run.clock.since_boot_s() + until - self._run.clock.unix_time_s()
+        self._run.tally.last_wait_ended_at = self._run.clock.boot_clock_s() + until - self._run.clock.unix_time_s()
         return True
 
     @property
     def parallel_activity(self) -> list[str]:
         """A line for each task in progress."""
-        now, lines = self._run.clock.since_boot_s(), []
+        now, lines = self._run.clock.boot_clock_s(), []
         for attempt in self._running_or_queued:
             doing = attempt.doing or "at work"
             if attempt.commit:
@@ -87,9 +87,9 @@ class ParallelController(TaskController):
             lines.append(f"{attempt.task.id} · {format_duration(now - attempt.iteration.began)} · {doing}")
         return lines
 
-    def set_ids_and_marks(self) -> None:
+    def add_ids_and_tidy_marks(self) -> None:
         """Gives each task an id, ticks those whose parts are all done, and marks only our tasks as in progress."""
-        self._file.edit(edits.with_ids_and_marks, *[attempt.task.id for attempt in self._running_or_queued])
+        self._file.edit(edits.with_ids_and_tidy_marks, *[attempt.task.id for attempt in self._running_or_queued])
 
     @property
     def _running_or_queued(self) -> list[TaskAttempt]:
@@ -155,7 +155,7 @@ class ParallelController(TaskController):
             task=task,
             base="" if commit else self.queue.branch_tip(),  # a commit is checked first
             given=text,
-            iteration=CurrentIteration(task=task.id, began=run.clock.since_boot_s()),
+            iteration=CurrentIteration(task=task.id, began=run.clock.boot_clock_s()),
             share_usd=share_usd,
             commit=commit,
         )
@@ -180,7 +180,7 @@ class ParallelController(TaskController):
                 ready = None
             else:
                 for entry in queue.pick_due_checks():
-                    self._executor.begin(entry, self._jobs.make_check(entry))
+                    self._executor.begin(entry, self._jobs.make_merge_check(entry))
                 ready = next(filter(self._is_taken_back, queue.entries), queue.entry_checked_on_tip())
             if ready:
                 return self._iteration(ready)
@@ -242,7 +242,7 @@ class ParallelController(TaskController):
             is_merge=bool(attempt.commit),
         )
 
-    def accept_or_reject_work(self, iteration: Iteration) -> Iteration:
+    def settle_iteration(self, iteration: Iteration) -> Iteration:
         """Merges what passed and ticks its task, or queues it to be merged; or writes down why the attempt failed."""
         attempt, queue = self.last, self.queue
         task, result = attempt.task, attempt.result
@@ -295,14 +295,14 @@ class ParallelController(TaskController):
                 self._merge_obstacle = failed
                 self._run.console.complain(f"{attempt.task.id} is finished and waits to be merged: {failed} in the way")
             return replace(iteration, moved=True, is_queued=True)
-        return self._tick_merged_task(iteration, queue.repository.changes_in_commit(attempt.commit)[0])
+        return self._tick_merged_task(iteration, queue.repository.size_and_files_of_commit(attempt.commit)[0])
 
     def _tick_merged_task(self, iteration: Iteration, commits: Commits) -> Iteration:
         """Ticks the task; its commit, if there is one, is on the branch by now."""
         run = self._run
         self._file.edit(edits.with_ticks_and_blocked_reopened, self.last.task.id)
         self.queue.remove_entry(self.last.task)
-        self.set_ids_and_marks()
+        self.add_ids_and_tidy_marks()
         wrong = () if run.read_progress().open else evidence.accept_or_refuse_done(run, is_verified=True)
         return replace(iteration, moved=True, passed=True, refused=wrong, commits=commits)
 
@@ -320,4 +320,4 @@ class ParallelController(TaskController):
             attempt.is_canceled = True
         self._executor.await_all_attempts()
         with contextlib.suppress(RalphError):
-            self._file.edit(edits.with_ids_and_marks)
+            self._file.edit(edits.with_ids_and_tidy_marks)

@@ -26,7 +26,7 @@ _LONGEST_S = 7 * 86_400.0
 _LOADED = ("ralph.parallel.attempt", "ralph.strict.controller")
 
 
-class LocalExecutor:
+class SupervisedExecutor:
     """Runs attempts and checks on this machine or through `--runner`, each below a supervisor of its own."""
 
     def __init__(self, run: Run):
@@ -92,7 +92,7 @@ class LocalExecutor:
             return Finished(ended.code, output.read_bytes(), b"")
 
 
-class DaskExecutor(LocalExecutor):
+class DaskExecutor(SupervisedExecutor):
     """Runs attempts on the workers of a cluster; if a worker dies, another one takes over its task."""
 
     def __init__(self, run: Run):

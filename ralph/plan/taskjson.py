@@ -164,7 +164,7 @@ class ImportedTasks:
         self._wrong.append(f"{where}.{name}: must be {form}")
         return []
 
-    def missing_from(self, text: bytes) -> list[RalphError]:
+    def open_tasks_missing_from(self, text: bytes) -> list[RalphError]:
         """Says which open tasks the progress file `text` lacks, and how to add them; empty if it lacks none."""
         known = {task.id for task in tasks.read_tasks(text)}
         missing = [one.id for one in self.tasks if not one.done and one.id not in known]

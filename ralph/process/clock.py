@@ -23,12 +23,12 @@ class RunClock:
         """Seconds since 1970; may jump."""
         return time.time()
 
-    def since_boot_s(self) -> float:
+    def boot_clock_s(self) -> float:
         """Seconds since some fixed moment, including the time that the machine was suspended; never jumps."""
         # A clock that runs on while the machine sleeps, and that nobody sets; macOS's CLOCK_MONOTONIC is like that.
         return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
-    def awake_s(self) -> float:
+    def awake_clock_s(self) -> float:
         """Seconds since some fixed moment, without the time that the machine was suspended."""
         return time.monotonic()
 

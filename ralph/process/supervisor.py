@@ -115,12 +115,12 @@ class Supervisor:
         with os_errors_as_ralph_errors(job.output, "written"):
             output, errors = io.FileIO(job.output, "w+"), io.FileIO(job.errors, "w+")
         _send(self._writes, job)
-        began = heard_at = self._clock.awake_s()
+        began = heard_at = self._clock.awake_clock_s()
         has_news = is_over = has_ended = False
         try:
             while not has_ended or (has_news and not signals.is_impatient()):
                 has_ended = signals.wait_for_input_or_signal(0.0 if has_news else 0.2, self._reads)
-                now = self._clock.awake_s()  # before the read, so that no output older than this is missed
+                now = self._clock.awake_clock_s()  # before the read, so that no output older than this is missed
                 news = output.read(_CHUNK), errors.read(_CHUNK)
                 if has_news := any(news):
                     heard_at = now

@@ -182,7 +182,7 @@ def new_run_token() -> str:
 
 def validate_list(text: bytes, name: str, settings: Settings) -> Sequence[Task]:
     """Returns the tidied tasks of this progress file. Raises RalphError with all that is wrong with them."""
-    listed = tasks.read_tasks(edits.with_ids_and_marks(text))
+    listed = tasks.read_tasks(edits.with_ids_and_tidy_marks(text))
     wrong = tasks.find_problems(listed)
     for task in listed:
         for one in () if task.done else checks_of_tasks([task]):

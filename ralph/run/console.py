@@ -22,7 +22,7 @@ class Console:
 
     def set_activity(self, doing: str) -> None:
         """Sets the activity that the status line shows."""
-        self.activity = doing, self._clock.since_boot_s()
+        self.activity = doing, self._clock.boot_clock_s()
 
     def announce_stopping(self, what: str) -> None:
         """Prints that ralph is stopping something, which may take some seconds."""

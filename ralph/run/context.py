@@ -41,7 +41,7 @@ class CurrentIteration(NamedTuple):
     agent: str = ""
     """The name of its agent; empty under --jobs, where each attempt has its own choice."""
     began: float = math.inf
-    """Under --jobs, when its attempt began, by `clock.since_boot_s()`."""
+    """Under --jobs, when its attempt began, by `clock.boot_clock_s()`."""
     text_before: bytes = b""
     """The text of the progress file when it began."""
     transcript: Path = Path()
@@ -84,7 +84,7 @@ class Run:
     state: State
     clock: RunClock
     began: float
-    """When the run began, by `clock.since_boot_s()`."""
+    """When the run began, by `clock.boot_clock_s()`."""
     top: Path
     """The working directory."""
     console: Console
@@ -175,7 +175,7 @@ class Run:
 
     def elapsed_s(self) -> float:
         """The seconds since the run began, including those when the machine was suspended."""
-        return self.clock.since_boot_s() - self.began
+        return self.clock.boot_clock_s() - self.began
 
     def remaining_s(self) -> float:
         """The seconds until max-time is over; infinite without one."""

@@ -79,7 +79,7 @@ class TaskController:
     """Picks, checks and ticks tasks around the turns of the agent. This one does nothing, and runs no agent."""
 
     around_turn: AroundTurn = staticmethod(lambda: nullcontext(TurnFindings()))
-    why_commit_lacks: WhyCommitLacks = staticmethod(lambda *_: "")
+    why_commit_would_lack: WhyCommitLacks = staticmethod(lambda *_: "")
     picks_tasks = False
     """Whether ralph picks the tasks and ticks them."""
 
@@ -93,7 +93,7 @@ class TaskController:
         """A line for each agent at work besides the one of the iteration."""
         return ()
 
-    def set_ids_and_marks(self) -> None:
+    def add_ids_and_tidy_marks(self) -> None:
         """Brings the task list into the form that the next choice needs."""
 
     def begin_next_tasks(self) -> Stop | None:
@@ -103,7 +103,7 @@ class TaskController:
         """Runs the next iteration and returns what is known of it once its agent has ended."""
         raise NotImplementedError
 
-    def accept_or_reject_work(self, iteration: Iteration) -> Iteration:
+    def settle_iteration(self, iteration: Iteration) -> Iteration:
         """Returns the judged iteration with its result, which is in the progress file too by then."""
         return iteration
 

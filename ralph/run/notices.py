@@ -155,7 +155,7 @@ def status_lines(run: Run, width: int) -> str:
     clock = f" · idle {format_duration(silent_s)}" if silent_s >= _IDLE_S else ""
     if run.console.activity:
         doing, began = run.console.activity
-        clock = f" · {format_duration(run.clock.since_boot_s() - began)}"
+        clock = f" · {format_duration(run.clock.boot_clock_s() - began)}"
     if progress.parse(files.read_or_empty(run.file.path)).stop:  # the run itself reads it after the iteration
         clock += " · then RALPH_STOP"
     works, count = number and not run.settings.once, len(now.tasks)  # planning works on no task

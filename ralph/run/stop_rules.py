@@ -99,7 +99,7 @@ class Tally:
     unrecorded_wait_s: float = 0.0
     """Seconds waited since the last iteration was recorded."""
     last_wait_ended_at: float = 0.0
-    """By `clock.since_boot_s()`."""
+    """By `clock.boot_clock_s()`."""
     repeat_cause: Outcome | None = None
     """Why the same iteration is repeated after a pause."""
     repeats: int = 0

@@ -57,7 +57,7 @@ def _option(setting: Setting) -> click.Option:
     return click.Option(names, metavar=setting.metavar, multiple=setting.many, help=shown, type=FILE)
 
 
-class Verb(click.Command):
+class CommandWithGroupedHelp(click.Command):
     """A command whose help lists its own options first, then the options of a run, if it takes them, in groups."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

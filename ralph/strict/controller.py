@@ -36,16 +36,16 @@ class StrictController(PlainController):
 
     def __init__(self, run: Run, guard: TreeGuard):
         super().__init__(run, guard.around_turn)
-        self._file, self._guard, self.why_commit_lacks = run.file, guard, guard.why_commit_lacks
+        self._file, self._guard, self.why_commit_would_lack = run.file, guard, guard.why_commit_would_lack
         self._roles = roles_of(run.prepared_mode)
         self._token = acceptance.new_run_token()
 
-    def set_ids_and_marks(self) -> None:
+    def add_ids_and_tidy_marks(self) -> None:
         """Gives each task an id, ticks those whose subtasks are all done, and leaves none in progress."""
         if self._role:
             self._run.use_mode("build")
             self._role = ""
-        self._file.edit(edits.with_ids_and_marks)
+        self._file.edit(edits.with_ids_and_tidy_marks)
 
     def begin_next_tasks(self) -> Stop | None:
         """Chooses and marks the next task. Returns a Stop if none can begin."""
@@ -96,12 +96,12 @@ class StrictController(PlainController):
             run.write_journal("checks", success=False, message=message, requirement_id=task.id)
         return notes
 
-    def accept_or_reject_work(self, iteration: Iteration) -> Iteration:
+    def settle_iteration(self, iteration: Iteration) -> Iteration:
         """Checks what the agent proposes, then ticks and commits the task, or records why not."""
         run, turn = self._run, iteration.turn
         goes_on = turn.outcome is Outcome.CONTEXT_FULL and not iteration.failed and run.settings.on_failure == "keep"
         if iteration.is_repeated or iteration.run_stop or turn.outcome is Outcome.FAILED or goes_on:
-            iteration = self._return_task_to_list(iteration)
+            iteration = self._leave_task_for_later(iteration)
         else:
             iteration = self._settle_attempt(iteration)
         if (mode := requested_mode(turn.final_words, self._token)) in run.settings.then:
@@ -125,7 +125,7 @@ class StrictController(PlainController):
         guard.restore_guarded_state()
         if found.is_pass and not guard.blocked:
             if locked := guard.wait_for_index():
-                return self._return_task_to_list(replace(iteration, failed=locked))
+                return self._leave_task_for_later(replace(iteration, failed=locked))
             if role := self._roles.next_role_or_empty(self._role):
                 if role == self._roles.last_writer:
                     save_files_for_diff(run, task.id)
@@ -134,7 +134,7 @@ class StrictController(PlainController):
                 found = AttemptVerdict(why_failed=why, red=True)
         stop = run.stop_if_interrupted()
         if guard.blocked or (found.why_failed and stop):
-            return self._return_task_to_list(replace(iteration, run_stop=stop))
+            return self._leave_task_for_later(replace(iteration, run_stop=stop))
         if found.is_pass:
             return replace(iteration, moved=True, passed=True)
         # the first time this does not count as a failure: another agent has to confirm the work
@@ -144,7 +144,7 @@ class StrictController(PlainController):
             self._mark_task(" ", "claimed", f"{timestamp()} changed {changed}; said: {first}")
             run.screen.say(f"ralph: {task.id}: {found.why_unproved}; another agent looks at it")
             return iteration
-        return self._record_failure(self._return_task_to_list(iteration), found)
+        return self._record_failure(self._leave_task_for_later(iteration), found)
 
     def _record_failure(self, iteration: Iteration, found: AttemptVerdict) -> Iteration:
         """Records why the attempt failed, as a failure of the task or of the role that is to blame."""
@@ -176,7 +176,7 @@ class StrictController(PlainController):
         if failed or turn.outcome is not Outcome.OK:
             return AttemptVerdict(why_failed=failed or turn.why)
         claim = read_final_words(turn.final_words, turn.proposal or {}, token=self._token, task_id=task.id)
-        claim = AttemptVerdict() if claim.rejected and self._is_dismissed(claim.why_failed) else claim
+        claim = AttemptVerdict() if claim.rejected and self._is_dismissed_by_user(claim.why_failed) else claim
         if not claim.is_pass or self._role not in (roles.last_writer, roles.fix):
             return claim
         checks = acceptance.checks_of_tasks(task.self_and_completed_parents)
@@ -192,7 +192,7 @@ class StrictController(PlainController):
                 return AttemptVerdict(why_failed=ended.failure_with_output, red=True)
         return self._require_proof(iteration, checks)
 
-    def _is_dismissed(self, rejection: str) -> bool:
+    def _is_dismissed_by_user(self, rejection: str) -> bool:
         """Whether the user dismissed all that a reviewer names, with a reason for each below the task."""
         named = re.findall(rf"\b{re.escape(self._role)}:[^\s:]+:[\w-]+", rejection)
         notes = self._task_last_read.note_values("dismissed")
@@ -234,7 +234,7 @@ class StrictController(PlainController):
         failed = self._guard.try_to_commit_task(task.id, message)
         self._guard.restore_guarded_state()
         if failed:
-            self._edit_and_vouch(lambda text: edits.restore_own_sections(before, text).text)
+            self._edit_and_vouch(lambda text: edits.restore_ralphs_sections(before, text).text)
         else:
             save_files_for_diff(self._run, task.id)  # forgets them
         return failed
@@ -243,24 +243,24 @@ class StrictController(PlainController):
         """Leaves no task in progress, unless an error ended its iteration: the next run has to judge that."""
         if not self._run.state.unfinished_iteration():
             with contextlib.suppress(RalphError):
-                self._file.edit(edits.with_ids_and_marks)
+                self._file.edit(edits.with_ids_and_tidy_marks)
 
     def reopen_broken_tasks(self) -> Mapping[str, str] | None:
         """Unticks tasks that a later change broke. Returns why, by id; None if that could not be found out."""
         if not self._demands_proof:
             return {}
-        self._edit_and_vouch(edits.with_ids_and_marks)
+        self._edit_and_vouch(edits.with_ids_and_tidy_marks)
         self._guard.remember_tree()
         broken = evidence.find_broken_tasks(self._run)
         self._guard.restore_guarded_state()
         self._edit_and_vouch(edits.with_tasks_reopened, broken or {})
         return broken
 
-    def _return_task_to_list(self, iteration: Iteration) -> Iteration:
+    def _leave_task_for_later(self, iteration: Iteration) -> Iteration:
         """Leaves the task for later; if --on-failure says restore, discards its changes, unless the run ends."""
         if iteration.run_stop is None and self._run.settings.on_failure == "restore":
-            self._guard.discard_attempt()
-        self._edit_and_vouch(edits.with_ids_and_marks)
+            self._guard.put_back_all_files()
+        self._edit_and_vouch(edits.with_ids_and_tidy_marks)
         return iteration
 
     def _mark_task(self, mark: str, note_name: str, value: str) -> None:
@@ -268,6 +268,6 @@ class StrictController(PlainController):
 
     def _edit_and_vouch(self, change: Callable[..., bytes], *more: object, **named: object) -> None:
         """Edits the list, and records that first: recovery takes unrecorded edits for the agent's."""
-        self._run.state.save_progress_copy(change(self._file.text, *more, **named))
+        self._run.state.save_vouched_text(change(self._file.text, *more, **named))
         self._file.edit(change, *more, **named)
         self._guard.own_progress = self._file.text

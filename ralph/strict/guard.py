@@ -15,7 +15,7 @@ from ralph.agent.turn import Commits
 from ralph.errors import RalphError
 from ralph.git.repository import Repository, try_jj_commit
 from ralph.git.settings import snapshot_hooks_and_rules
-from ralph.plan.tasks.edits import restore_own_sections
+from ralph.plan.tasks.edits import restore_ralphs_sections
 from ralph.process import signals
 from ralph.process.supervisor import Command
 from ralph.run.context import Run
@@ -107,7 +107,7 @@ class TreeGuard:
         settings = self._run.git_settings
         if not self.blocked:
             now = self._snapshot_compared()
-            settings.compare_files(self._before.compared, now)
+            settings.find_file_changes(self._before.compared, now)
             self._before.compared = now
             self.blocked = settings.block_reason
             for one in settings.harmless:
@@ -124,13 +124,13 @@ class TreeGuard:
                 self._leave_or_put_back_forbidden()
 
     @_disk_errors_end_the_run
-    def discard_attempt(self) -> None:
+    def put_back_all_files(self) -> None:
         """Puts all files back as they were before the iteration, and keeps a copy of how they are now."""
         if self.blocked:
             return
         if self._repository and (names := [name for name in self._shadow.changes() if not name.endswith("/")]):
             self._repository.keep_files_under_ref(names)
-        _, undone = self._undo_and_list_left(lambda _: "thrown away")
+        _, undone = self._list_left_and_undone(lambda _: "thrown away")
         if count := sum(map(len, undone.values())):
             self._complain(f"restored {plural(count, 'file')}; what went is in {self._state.folder}/kept")
         if not self.blocked:
@@ -174,7 +174,7 @@ class TreeGuard:
         self._note_uncommitted(task, ())
         return ""
 
-    def why_commit_lacks(self, path: Path, part: bytes) -> str:
+    def why_commit_would_lack(self, path: Path, part: bytes) -> str:
         """Returns why a commit of the current task would lack what a check found at `path`; empty if it would not.
 
         What git ignores is in no commit, and need not be.
@@ -326,14 +326,14 @@ class TreeGuard:
             self._run.put_back.update({"commit": count} if count else {})
             self._complain(f"HEAD is put back where it was; what was there is {kept or 'nothing new'}")
         if end and (is_moved or end.index_lines != repository.index_lines()):
-            repository.unstage(end.index_lines, commit)
+            repository.undo_staging(end.index_lines, commit)
         else:
             repository.put_index_back()
         return kept
 
     def _leave_or_put_back_forbidden(self) -> tuple[set[str], dict[str, list[str]]]:
         """Puts back what may not change. Returns the files that remain changed, and by reason what was put back."""
-        left, undone = self._undo_and_list_left(self._why_forbidden)
+        left, undone = self._list_left_and_undone(self._why_forbidden)
         for why, names in undone.items():
             where = f"put back; what was there is in {self._state.folder / 'kept'}"
             self._run.put_back.update(dict.fromkeys(names[:10], 0))
@@ -343,7 +343,7 @@ class TreeGuard:
             self._complain(what, once=within[0])
         return left.difference(within), undone
 
-    def _undo_and_list_left(self, why_undo: Callable[[str], str]) -> tuple[set[str], dict[str, list[str]]]:
+    def _list_left_and_undone(self, why_undo: Callable[[str], str]) -> tuple[set[str], dict[str, list[str]]]:
         """Undoes each change that has a reason to be, except the user's. Returns the others, and by reason the undone.
 
         Ignore rules are undone first, and alone, since they may hide other changes.
@@ -413,11 +413,11 @@ def undo_and_describe_changes(run: Run, before: bytes) -> tuple[str, ...]:
     left, name = run.file.text, run.file.path.name
     if left == before:
         return ()
-    right, what, kinds = restore_own_sections(before, left)
+    right, what, kinds = restore_ralphs_sections(before, left)
     if right == left:
         return ()
     kept = run.state.keep_copy(name, left)
-    run.file.edit(lambda text: restore_own_sections(before, text).text)
+    run.file.edit(lambda text: restore_ralphs_sections(before, text).text)
     run.put_back.update(kinds)
     undone = "; ".join(what) or "their order; new ones are under ## Proposed"
     run.console.complain(

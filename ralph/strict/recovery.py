@@ -28,7 +28,7 @@ def recover_from_death(run: Run, held_lock: Lock) -> None:
     The supervisor has put a missing plan back (`record_tree_of_dead_run`), since there is no run without one. Raises
     RalphError if the user has to decide, or if what decides how ralph works was changed.
     """
-    end_leftovers(run, held_lock)  # so that nothing changes files any more
+    end_leftover_processes(run, held_lock)  # so that nothing changes files any more
     # this run may be killed, too
     held_lock.write_holder(run.id, run.prepared_mode.plan.name, run.prepared_mode.progress_path)
     files.remove_leftovers(run.file.path)  # of interrupted edits
@@ -57,7 +57,7 @@ def recover_from_death(run: Run, held_lock: Lock) -> None:
         run.journal_tampering(death.iteration)
 
 
-def end_leftovers(run: Run, held_lock: Lock) -> None:
+def end_leftover_processes(run: Run, held_lock: Lock) -> None:
     """Ends processes with the mark of the lock's last holder, which is dead, and removes the git locks of its time."""
     if mark := held_lock.noted_holder().run:
         for command in end_and_list_marked(mark, run.clock.patience):
@@ -87,7 +87,7 @@ def put_list_back(run: Run, death: UnfinishedIteration, end: TreeAfterDeath | No
     own = death.last_vouched_text if run.prepared_mode.is_strict_loop else b""
     if any(task.mark == "~" for task in tasks.read_tasks(own)):
         left = os.fsencode(end.progress) if end else run.file.text
-        if edits.restore_own_sections(own, left).text != left:  # else its content is the user's
+        if edits.restore_ralphs_sections(own, left).text != left:  # else its content is the user's
             undo_and_describe_changes(run, own)
     elif own:  # it worked on no task, or ralph had put it down
         undo_ticks(run, death.mode, own)

@@ -98,7 +98,7 @@ def _rehearse_plan(asked: Invocation, folder: Path, *, is_sample: bool) -> tuple
     watched = ChangeFinder(original, ())
     watched.begin()
     _say(_SAMPLE_INTRO if is_sample else _INTRO.format(top=original))
-    plan, run_there = _make_copy(found, original, folder)
+    plan, run_there = _copy_with_fake_agent(found, original, folder)
     if is_sample:
         run_there("cat sample.md")
     last_mode, now = asked.mode or found.mode, found.progress_before
@@ -126,7 +126,7 @@ def _rehearse_plan(asked: Invocation, folder: Path, *, is_sample: bool) -> tuple
     return command, happened, wrong
 
 
-def _make_copy(found: PreparedStart, original: Path, folder: Path) -> tuple[str, Callable[..., int]]:
+def _copy_with_fake_agent(found: PreparedStart, original: Path, folder: Path) -> tuple[str, Callable[..., int]]:
     """Copies the tree, goes there, and makes the fake agent; returns the plan's name there, and what runs a command.
 
     What would lead that command to the original leads to the copy.

@@ -1,6 +1,6 @@
 """Edits of the task list: each changes only the lines it means to change, and no other byte.
 
-`restore_own_sections` undoes an agent's: the head, the Status, the Task List and the Verification are ralph's, all
+`restore_ralphs_sections` undoes an agent's: the head, the Status, the Task List and the Verification are ralph's, all
 other sections the agent's, and anybody may add words that stop a run.
 """
 
@@ -122,7 +122,7 @@ def with_ids(text: bytes) -> bytes:
     return replace_ranges(text, changes)
 
 
-def with_ids_and_marks(text: bytes, *still_in_progress: str) -> bytes:
+def with_ids_and_tidy_marks(text: bytes, *still_in_progress: str) -> bytes:
     """The text with an id on each task, none but these in progress, and ticks on tasks that their subtasks complete."""
     text = with_ids(text)
     text = with_mark(
@@ -134,7 +134,7 @@ def with_ids_and_marks(text: bytes, *still_in_progress: str) -> bytes:
 
 def without_new_ticks(before: bytes, text: bytes) -> bytes:
     """The text, tidied, without the ticks that are not in `before`: a mode such as plan has checked nothing."""
-    text = with_ids_and_marks(text)
+    text = with_ids_and_tidy_marks(text)
     known = {one.text for one in read_tasks(before) if one.done}
     new = [one.id for one in read_tasks(text) if one.mark == "x" and one.text not in known]
     return with_mark(text, " ", *new)
@@ -150,7 +150,7 @@ class RestoredList(NamedTuple):
     """How many changes were undone, by kind, such as `tick`; 0 for a kind that has no number."""
 
 
-def restore_own_sections(before: bytes, after: bytes) -> RestoredList:
+def restore_ralphs_sections(before: bytes, after: bytes) -> RestoredList:
     """The text `after` with what is ralph's alone as it is in `before`, except a new RALPH_STOP or RALPH_BLOCKED.
 
     If that is impossible, the text is `before`, with only those words added.
@@ -161,7 +161,7 @@ def restore_own_sections(before: bytes, after: bytes) -> RestoredList:
         return RestoredList(after)
     known = {name for task in read_tasks(before) for name in (task.id, task.text) if name}
     new = [task for task in read_tasks(after) if known.isdisjoint((task.id, task.text))]
-    merged = _restore_our_sections(before, after, new)
+    merged = _merge_ralphs_sections(before, after, new)
     text = merged if _own_lines(merged) == wanted else before
     stops = progress.parse(after).words
     for word in _STOPS:  # into Status, where the user would look for it
@@ -199,16 +199,16 @@ def _own_lines(text: bytes) -> list[bytes]:
     return lines + progress.section_lines(text, "Verification") + format_task_lines(read_tasks(text))
 
 
-def _restore_our_sections(before: bytes, after: bytes, proposed: Sequence[Task]) -> bytes:
+def _merge_ralphs_sections(before: bytes, after: bytes, proposed: Sequence[Task]) -> bytes:
     """Ralph's sections from `before`, then all others from `after`, and the new tasks, unticked, in Proposed."""
-    parts = [section for is_ours, section in _split_our_sections(before) if is_ours]
-    parts += [section for is_ours, section in _split_our_sections(after) if not is_ours]
+    parts = [section for is_ours, section in _split_ralphs_sections(before) if is_ours]
+    parts += [section for is_ours, section in _split_ralphs_sections(after) if not is_ours]
     text = b"".join(part if part.endswith(b"\n") else part + b"\n" for part in parts)
     unticked = [line.replace(b"- [x]", b"- [ ]", 1) for line in format_task_lines(proposed)]
     return progress.with_lines_added(text, "Proposed", unticked)
 
 
-def _split_our_sections(text: bytes) -> Iterator[tuple[bool, bytes]]:
+def _split_ralphs_sections(text: bytes) -> Iterator[tuple[bool, bytes]]:
     """Yields each section between headings of the top two levels: whether it is ralph's, and its text."""
     now = progress.parse(text)
     head = len(progress.BOM)  # a heading at the very beginning is within the first section
