@@ -24,15 +24,15 @@ COMMAND = (*PYTHON, "-m", "ralph")
 PACED = """
 import glob, json, os, sys, time
 from ralph.cli import main
-from ralph.process.clock import RunClock
+from ralph.process.clock import ClockAndLimits
 from ralph.process.programs import Patience
 
 how = {"speed": 1, "times": 0, "wall_s": 0, "running_s": 0, "when": "", "awake_clock_s": 0, "marks": ""}
 said = json.loads(sys.argv.pop(1))
 how |= {name: said.pop(name) for name in how if name in said}
-began, first = time.time(), RunClock().boot_clock_s()
+began, first = time.time(), ClockAndLimits().boot_clock_s()
 
-class Other(RunClock):
+class Other(ClockAndLimits):
     slept = 0.0
 
     def elapsed(self, seconds, jump_s):
@@ -70,7 +70,7 @@ def paced(**how: Any) -> tuple[str, ...]:
     that nobody sets jump once, by `wall_s` and `running_s`, at the first such leap or when the file `when` is there:
     the first alone has been set, both together have seen the machine asleep. The one that watches over an agent jumps
     by `awake_clock_s` with each mark that the agent in the folder `marks` makes; else what is measured in ralph's own
-    waking seconds stays. How long it waits for what shall end, all others say (fields of Patience and RunClock).
+    waking seconds stays. How long it waits for what shall end, all others say (fields of Patience and ClockAndLimits).
     """
     return (*PYTHON, "-c", PACED, json.dumps(how, default=str))
 

@@ -83,7 +83,7 @@ class Agent(NamedTuple):
         tools = self.tools(settings)
         values: dict[str, object] = {
             "model": settings.model and settings.model[: self.model_index + 1][-1],
-            "deny": ",".join(_deny_rules(settings.deny)) or None,
+            "deny": ",".join(_expand_deny_lists(settings.deny)) or None,
             "tools": None if tools is None else ",".join(tools),
             "mcp": mcp or None,
         }
@@ -137,7 +137,7 @@ class Agent(NamedTuple):
         return Rule(Outcome.FAILED)
 
 
-def _deny_rules(denied: Sequence[str]) -> Iterator[str]:
+def _expand_deny_lists(denied: Sequence[str]) -> Iterator[str]:
     """Yields them as rules for claude, such as `Bash(git push:*)`; a list becomes one rule for each of its commands."""
     for name in denied:
         if name in DENY_LISTS:

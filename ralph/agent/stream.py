@@ -83,7 +83,7 @@ class OutputReader:
                 event = json.loads(line)
                 dialect = self.dialect or DIALECTS[event["type"]]
                 for one in dialect(event, self._seen):
-                    self._take_event(one)
+                    self._record_event(one)
                     self._show(one)
                 self.dialect = dialect
             except (LookupError, TypeError, ValueError, OverflowError, AttributeError, RecursionError):
@@ -124,14 +124,14 @@ class OutputReader:
             turn.resets_at = 0
         return turn
 
-    def _take_event(self, event: Event) -> None:
+    def _record_event(self, event: Event) -> None:
         turn, kind = self.so_far, event["type"]
         self.retry = event["text"] if kind == "retry" else ""
         if used := event.get("context_tokens"):
             turn.context = used / _windows.get(turn.model, _LARGE_WINDOW if "[1m]" in turn.model else _WINDOW)
         if kind in _SIGNS_OF_WORK and not self.ended_by_ralph:
             self.result, self._calls_a_tool, turn.at_least = {}, False, True
-            self._note_event(event, kind)
+            self._record_work(event, kind)
         elif kind == "content_block_start":
             self._calls_a_tool = event["content_block"]["type"] == "tool_use"  # until it has run, or is in `running`
         elif kind == "rate_limit_event":
@@ -148,7 +148,7 @@ class OutputReader:
             for model, used in (event.get("modelUsage") or {}).items():
                 _windows[model] = used.get("contextWindow", _WINDOW)
 
-    def _note_event(self, event: Event, kind: str) -> None:
+    def _record_work(self, event: Event, kind: str) -> None:
         turn, parent = self.so_far, event.get("parent")
         if not parent:
             self._error = str(event.get("error") or "")

@@ -56,7 +56,7 @@ _CHARTS = (
 )
 
 
-def _chart_rows(rows: list[Record]) -> Rows:
+def _charts_by_iteration(rows: list[Record]) -> Rows:
     """Yields the title, a legend, the kinds of parts, the highest value and the bars of each chart that has any.
 
     A bar is its iteration's numbers in words, and the kinds and values of its parts.
@@ -135,7 +135,7 @@ def render_page(seen: PlanDetails) -> bytes:
         state=seen.state,
         remarks=[seen.why, *seen.more_facts],
         sections=[
-            ("Figures", legend, _sums(seen) if rows else (), _chart_rows(rows)),
+            ("Figures", legend, _sums(seen) if rows else (), _charts_by_iteration(rows)),
             ("Tasks", f"In {seen.plan.progress_path}.", _task_lines(seen), ()),
             ("What happened", about, islice(_event_lines(seen), _MOST_ROWS), ()),
         ],

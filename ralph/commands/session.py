@@ -21,7 +21,7 @@ from ralph.notify.channels import Outbox
 from ralph.plan import progress
 from ralph.plan.progress.file import ProgressFile
 from ralph.process import programs, signals
-from ralph.process.clock import RunClock
+from ralph.process.clock import ClockAndLimits
 from ralph.process.lock import Lock
 from ralph.process.supervisor import Supervisor
 from ralph.run import notices
@@ -97,7 +97,7 @@ def _open_run(
 ) -> Run:
     """Starts the supervisors and returns the context of a run."""
     settings, asked, state = start.settings, start.asked, start.state_folder
-    clock = asked.clock or RunClock()
+    clock = asked.clock or ClockAndLimits()
     run_id = time.strftime("%Y%m%d-%H%M%S-") + os.urandom(3).hex()
     is_attempt = "RALPH_ATTEMPT" in os.environ
     console = Console(screen.Screen(quiet=asked.quiet, spinner=not asked.no_spinner), clock)
@@ -176,7 +176,7 @@ def _prepare_session(run: Run, held_lock: Lock) -> None:
         run.console.complain(f"took RALPH_BLOCKED out of {file.path}, since you are here; it said: {now.blocked}")
         file.edit(progress.without_control_lines, "RALPH_BLOCKED")
     state.remove_iteration_note()
-    run.screen.say_unless_quiet(f"ralph: {notices.starting_conditions_line(run)}")
+    run.screen.say_unless_quiet(f"ralph: {notices.progress_and_notices_line(run)}")
     if opened := state.load_note(OpenedBreaker):
         run.tally.set_one_below_limit(opened.reason, run.settings)
     state.remove_note(OpenedBreaker)

@@ -227,11 +227,11 @@ def task_as_json(task: Task, form: str) -> dict[str, Any]:
     return message
 
 
-def update_statuses(plan: Path, text: bytes) -> None:
-    """Updates which tasks are done in a plan in JSON from the progress file `text`; no other byte changes."""
-    data = read_or_empty(plan)
-    if imported := find_task_list(plan, data):
-        today = [task for task in tasks.read_tasks(text) if task.mark in " x" and task.id in imported.parts]
+def update_statuses(json_plan: Path, progress_text: bytes) -> None:
+    """Updates which tasks are done in a plan in JSON from the progress file; no other byte changes."""
+    data = read_or_empty(json_plan)
+    if imported := find_task_list(json_plan, data):
+        today = [task for task in tasks.read_tasks(progress_text) if task.mark in " x" and task.id in imported.parts]
         updated = replace_ranges(data, [(*imported.span, with_statuses(imported, today))])
         if updated != data:
-            replace_unchanged(plan, data, updated)
+            replace_unchanged(json_plan, data, updated)

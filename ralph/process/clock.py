@@ -8,7 +8,7 @@ from ralph.process.programs import Patience
 
 
 @dataclass(kw_only=True)
-class RunClock:
+class ClockAndLimits:
     """A run's clock, in seconds; how long the run waits for what has to end; and how much an agent may print."""
 
     patience: Patience = field(default_factory=Patience)

@@ -21,7 +21,7 @@ from typing import IO, NamedTuple
 from ralph.errors import RalphError
 from ralph.files import os_errors_as_ralph_errors
 from ralph.process import signals
-from ralph.process.clock import RunClock
+from ralph.process.clock import ClockAndLimits
 from ralph.process.programs import (
     LINUX,
     Patience,
@@ -80,7 +80,7 @@ class Supervisor:
     when everything has been ended and ralph is gone.
     """
 
-    def __init__(self, mark: str, clock: RunClock, lock: int, at_last: Callable[[], None]):
+    def __init__(self, mark: str, clock: ClockAndLimits, lock: int, at_last: Callable[[], None]):
         assert threading.active_count() == 1, "a fork copies the locks that other threads hold, and not the threads"
         self.mark, self._clock = mark, clock
         (its_reads, self._writes), (reads, its_writes) = os.pipe(), os.pipe()

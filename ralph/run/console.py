@@ -1,13 +1,13 @@
 """What ralph itself prints and does during a run."""
 
-from ralph.process.clock import RunClock
+from ralph.process.clock import ClockAndLimits
 from ralph.screen.screen import Screen
 
 
 class Console:
     """Prints ralph's own lines, and knows ralph's current activity."""
 
-    def __init__(self, screen: Screen, clock: RunClock):
+    def __init__(self, screen: Screen, clock: ClockAndLimits):
         self.screen, self._clock = screen, clock
         self._complaints = set[str]()
         self.activity: tuple[str, float] | None = None

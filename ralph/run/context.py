@@ -16,7 +16,7 @@ from ralph.plan.progress import Progress
 from ralph.plan.progress.file import ProgressFile
 from ralph.plan.prompt import Value
 from ralph.process import signals
-from ralph.process.clock import RunClock
+from ralph.process.clock import ClockAndLimits
 from ralph.process.supervisor import Command, Ended, OnOutput, ShouldEnd, Supervisor
 from ralph.run.command_runner import CommandRunner
 from ralph.run.console import Console
@@ -82,7 +82,7 @@ class Run:
     make_controller: Callable[["Run"], TaskController]
     file: ProgressFile
     state: State
-    clock: RunClock
+    clock: ClockAndLimits
     began: float
     """When the run began, by `clock.boot_clock_s()`."""
     top: Path

@@ -155,7 +155,7 @@ def refuse_ralph_done(run: Run, reasons: Sequence[str], vanished: Sequence[Task]
 
 
 def run_first_verify_if_due(run: Run) -> bool:
-    """Runs the verify command once before the first agent, which is not to blame for a red one; True if it ran now."""
+    """Returns whether verify was to run before the first agent, which is not to blame for a red one; runs it if so."""
     settings, now, tally = run.settings, run.file.last, run.tally
     if tally.first_verify_failure is not None or settings.once or run.prepared_mode.rehearsal or run.is_attempt:
         return False

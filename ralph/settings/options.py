@@ -12,7 +12,7 @@ from ralph.plan import prompt
 from ralph.settings.table import ON_COMMAND_LINE, SUBJECTS, GivenSetting, Setting, Settings, Source, agent_variable_name
 
 if TYPE_CHECKING:
-    from ralph.process.clock import RunClock
+    from ralph.process.clock import ClockAndLimits
 
 FILE = click.Path(readable=False)
 
@@ -25,7 +25,7 @@ class Invocation(NamedTuple):
     """Empty if none is named; `all` goes from mode to mode."""
     given: Sequence[GivenSetting]
     agent_arguments: Sequence[str]
-    clock: "RunClock | None"
+    clock: "ClockAndLimits | None"
     """None for the real clock; tests pass a faster one."""
     in_place: bool = False
     """Whether the plan is a list of requirements, in which ralph also updates each task's status."""
@@ -83,7 +83,9 @@ OF_A_RUN = (
 """The parameters of a run: plan, mode and maximum number of iterations, and an option for each setting."""
 
 
-def parse_command_line(chosen: dict[str, Any], agent_arguments: Sequence[str], clock: "RunClock | None") -> Invocation:
+def parse_command_line(
+    chosen: dict[str, Any], agent_arguments: Sequence[str], clock: "ClockAndLimits | None"
+) -> Invocation:
     """Parses words and options; `agent_arguments` are for the agent. Raises RalphError if there are too many words."""
     requirements = chosen.pop("requirements")
     words = [word for word in (requirements, *chosen.pop("words")) if word]

@@ -22,7 +22,7 @@ from ralph.run.context import Run
 from ralph.run.judge import TurnFindings
 from ralph.settings import sources
 from ralph.store.state import TreeAfterDeath, TreeBefore, UncommittedFiles
-from ralph.strict.shadow import HIDDEN, NEW, Shadow, is_gitignore_file, resume_shadow
+from ralph.strict.shadow import HIDDEN, NEW, TreeShadow, is_gitignore_file, resume_shadow
 from ralph.words import join_names, plural
 
 # New files moved away at once; more may be the user's, who then decides.
@@ -81,7 +81,7 @@ class TreeGuard:
             os.path.relpath(path.resolve(), root)
             for path in (*run.prepared_mode.files_ralph_writes, files.state_home())
         ]
-        self._shadow = Shadow(root, own, sorted(os.path.relpath(place, root) for place in protected))
+        self._shadow = TreeShadow(root, own, sorted(os.path.relpath(place, root) for place in protected))
 
     def check_can_commit(self) -> None:
         """Raises RalphError if ralph could not commit here."""

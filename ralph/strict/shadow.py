@@ -40,7 +40,7 @@ _USUAL = (0o644, 0o664, 0o755, 0o775)
 _AT_END = "index-at-end"
 
 
-class Shadow(Git):
+class TreeShadow(Git):
     """The shadow of the tree at `root`.
 
     `own` are the names of ralph's files in the tree, which it leaves out; `protected` are files and folders that it
@@ -96,7 +96,7 @@ class Shadow(Git):
         except RalphError:  # the snapshot may have filled the disk
             shutil.rmtree(self.folder)
             raise
-        self.snapshot = self.snapshot._replace(checksum=self.shadow_checksum(), left_alone=left_alone, modes=modes)
+        self.snapshot = self.snapshot._replace(checksum=self.index_checksum(), left_alone=left_alone, modes=modes)
 
     def _remake_and_list_project_names(self, repository: Repository | None) -> list[str]:
         """Makes the shadow again when a run begins. Returns the names that the project tracks, even ignored ones.
@@ -126,7 +126,7 @@ class Shadow(Git):
         if os.path.realpath(self.root) != str(self.root):
             return {}
         found = self._file_statuses()
-        if self.shadow_checksum() != self.snapshot.checksum:
+        if self.index_checksum() != self.snapshot.checksum:
             raise RalphError(f"{self.folder}: was changed, and does not know any more how files were", 1)
         differ = {name: how for name, how in found.items() if how not in (_SAME, HIDDEN)}
         if any(map(is_gitignore_file, differ)):  # what nobody has touched since is not new, only no longer ignored
@@ -179,7 +179,7 @@ class Shadow(Git):
         for name, text in {**_SETTINGS, "info/exclude": self._rules}.items():
             files.write_own_file_directly(self.folder / name, text)
 
-    def shadow_checksum(self) -> str:
+    def index_checksum(self) -> str:
         """The checksum at the end of the index file; empty if there is none."""
         return files.read_or_empty(self._index)[-20:].hex()
 
@@ -217,11 +217,11 @@ def load_tree_notes(state: State, death: UnfinishedIteration) -> tuple[TreeBefor
     return before, end if end and end.transcript_name == before.transcript_name else None
 
 
-def resume_shadow(before: TreeBefore, end: TreeAfterDeath | None = None) -> Shadow | None:
+def resume_shadow(before: TreeBefore, end: TreeAfterDeath | None = None) -> TreeShadow | None:
     """Returns the shadow with the files as they were, or as they were at the end; None if it is no longer intact."""
-    shadow = Shadow(Path(before.root), before.own, before.protected, _AT_END if end else "index")
+    shadow = TreeShadow(Path(before.root), before.own, before.protected, _AT_END if end else "index")
     shadow.snapshot = TreeSnapshot(*(end or before).snapshot)  # a list in a note that was loaded
-    return shadow if shadow.shadow_checksum() == shadow.snapshot.checksum != "" else None
+    return shadow if shadow.index_checksum() == shadow.snapshot.checksum != "" else None
 
 
 def record_tree_of_dead_run(state: State, death: UnfinishedIteration) -> None:
@@ -240,7 +240,7 @@ def record_tree_of_dead_run(state: State, death: UnfinishedIteration) -> None:
             shadow.put_back(gone, changes, state.free_kept_path)
             changes = shadow.changes()
         shutil.copyfile(shadow.folder / "index", shadow.folder / _AT_END)
-        later = Shadow(shadow.root, before.own, before.protected, _AT_END)
+        later = TreeShadow(shadow.root, before.own, before.protected, _AT_END)
         later.snapshot = shadow.snapshot
         later.update_snapshot(changes)
         repository = Repository(before.repository_paths) if before.repository_paths else None

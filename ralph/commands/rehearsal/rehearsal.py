@@ -168,14 +168,14 @@ def _copy_with_fake_agent(found: PreparedStart, original: Path, folder: Path) ->
     return plan, partial(_run_shown, env=env)
 
 
-def _copy_whole_tree(original: Path, copy: Path, folder: Path) -> None:
+def _copy_whole_tree(original: Path, copy: Path, repository_parent: Path) -> None:
     """Copies the current working tree, including ignored files, and its repository, which may lie elsewhere."""
     _copy_folder(original, copy)
     git = copy / ".git"
     found = run_git("rev-parse", "--path-format=absolute", "--git-common-dir", "--git-dir").stdout
     if git.is_file() and found:  # of a linked working tree, or of a submodule
         common, own = map(Path, os.fsdecode(found).splitlines())
-        repository = folder / "repository"
+        repository = repository_parent / "repository"
         _copy_folder(common, repository)
         git.write_bytes(b"gitdir: " + os.fsencode(repository / own.relative_to(common)))
         git = repository

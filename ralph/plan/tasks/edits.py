@@ -171,10 +171,10 @@ def restore_ralphs_sections(before: bytes, after: bytes) -> RestoredList:
     free = {*wanted, *format_task_lines(new)}
     came = [line for line in left if line not in free]
     what = [*(f"{_quote_line(line)} added" for line in came), *(f"{_quote_line(line)} removed" for line in gone)]
-    return RestoredList(text, tuple(what[:40]), _count_ticks_and_checks(gone, came, left) if what else {})
+    return RestoredList(text, tuple(what[:40]), _count_undone_kinds(gone, came, left) if what else {})
 
 
-def _count_ticks_and_checks(gone: Sequence[bytes], came: Sequence[bytes], left: Sequence[bytes]) -> Mapping[str, int]:
+def _count_undone_kinds(gone: Sequence[bytes], came: Sequence[bytes], left: Sequence[bytes]) -> Mapping[str, int]:
     """Counts the ticks, checks and tasks that changed; 0 for a new RALPH_DONE, and for changes of any other kind."""
     titles = {line.partition(b"] ")[2] for line in left}
     kinds = Counter[str]()
