@@ -42,6 +42,15 @@ def test_a_tick_of_the_agents_own_is_undone_though_the_file_is_as_long_as_before
     assert "undone, since the tasks are ralph's while an iteration runs" in run.text
 
 
+def test_a_list_is_not_undone_where_no_copy_of_it_can_be_kept(project: Project, agent: Agent) -> None:
+    wants(project, ONE)
+    fills = 'cd "$XDG_STATE_HOME"/ralph/feature-*/; rm -rf kept; touch kept'
+    agent.story(tries(runs("sed -i 's/The first/Mine, which is nowhere else/' feature_PROGRESS.md"), runs(fills)))
+    run = project.build("--strict")
+    assert (run.code, "/kept: cannot be made" in run.text) == (1, True), run.text
+    assert "Mine, which is nowhere else" in project.progress_text
+
+
 def test_a_hook_that_says_no_or_that_it_wrote_ticks_and_commits_nothing(project: Project, agent: Agent) -> None:
     """Also where git's own folder for them leads into the project."""
     executable(project.root / "hooks" / "pre-commit", "echo THE HOOK SAYS NO >&2; exit 1")
