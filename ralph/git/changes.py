@@ -100,7 +100,8 @@ def remove_orphaned_locks(tree: Path, since: float) -> list[Path]:
 
     Other programs than git lock a repository too, for a moment: so a lock must stay unchanged for a while.
     """
-    locks = [lock for pattern in ("*.lock", "refs/**/*.lock") for lock in git_folder(tree).glob(pattern)]
+    folder = git_folder(tree)
+    locks = [*folder.glob("*.lock"), *folder.glob("refs/**/*.lock")]
     new = {lock: at for lock in locks if (at := touched_at(lock)) > since - TICK_S}
     if not new or is_git_running(tree):
         return []
