@@ -57,11 +57,11 @@ def test_new_tasks_become_proposals_and_are_not_tampering() -> None:
 
 
 def test_what_ralph_wrote_about_done_is_its_own() -> None:
-    before = progress.with_refused_done(BEFORE, ["the check failed"], "1 failed\n")
+    before = progress.with_refusal(BEFORE, ["the check failed"], "1 failed\n")
     found = undone(progress.without_refusal(before) + NOTE, before)
     assert ('"> - the check failed" removed' in found.what, NOTE in found.text) == (True, True)
     assert b"## Verification" not in progress.without_refusal(found.text)
-    assert b"## Verification" not in undone(progress.with_refused_done(BEFORE, ["all is well"])).text
+    assert b"## Verification" not in undone(progress.with_refusal(BEFORE, ["all is well"])).text
 
 
 def test_a_section_of_the_agents_with_the_title_of_one_of_ralphs_stays() -> None:

@@ -105,10 +105,10 @@ def test_output_is_shown_as_a_terminal_would(raw: str, shown: str) -> None:
 
 def test_a_refusal_says_why_and_what_was_put_into_it_stays() -> None:
     why = ["`make test` exited with 2"]
-    refused = progress.with_refused_done(TEXT, why, "FAILED test_login\n\n1 failed\n")
+    refused = progress.with_refusal(TEXT, why, "FAILED test_login\n\n1 failed\n")
     said = b"because:\n>\n> - `make test` exited with 2\n>\n>     FAILED test_login\n>\n>     1 failed\n\n"
     assert refused.startswith(TEXT + b"\n## Verification\n\n<!-- ralph writes")
-    assert progress.with_refused_done(refused, why) == progress.with_refused_done(TEXT, why)
+    assert progress.with_refusal(refused, why) == progress.with_refusal(TEXT, why)
     assert refused.endswith(said)
     for where in (b">\n", b">     FAILED"):
         assert b"mine\n" in progress.without_refusal(refused.replace(where, b"mine\n" + where))
@@ -116,7 +116,7 @@ def test_a_refusal_says_why_and_what_was_put_into_it_stays() -> None:
     assert progress.without_refusal(shorter + b"    Port 81.\n") == TEXT + b"    Port 81.\n"
     for half in ("half an emoji: \ud83d", "caf\udce9"):  # programs that count in UTF-16 cut a character in its middle
         assert parse(progress.with_run_blocked(TEXT, half)).blocked_by_ralph
-        assert parse(progress.with_refused_done(TEXT, [half])).tasks == parse(TEXT).tasks
+        assert parse(progress.with_refusal(TEXT, [half])).tasks == parse(TEXT).tasks
 
 
 # What holds for every text.
@@ -206,9 +206,9 @@ def test_a_refusal_means_nothing_changes_no_byte_and_goes_without_a_trace(
     above: bytes, text: bytes, why: list[str], output: str
 ) -> None:
     """Of a text that does not end in a newline only that newline stays; the blank line above makes one of no text."""
-    now = progress.with_refused_done(text, why, output)
+    now = progress.with_refusal(text, why, output)
     assert now.startswith(ended(text))
     assert meaning(now) == meaning(text)
     assert progress.without_refusal(now) == (ended(text) if text not in (b"", BOM) else text + b"\n")
-    bare = ended(above) + progress.with_refused_done(text, why)
+    bare = ended(above) + progress.with_refusal(text, why)
     assert meaning(ended(above) + now) == meaning(bare), "whatever is put above it later"

@@ -163,9 +163,9 @@ class Repository(Git):
             self.index.unlink(missing_ok=True)
 
     def undo_staging(self, at_end: Mapping[str, str], head_before: str) -> None:
-        """Undoes what was staged after the index was saved, until it was as `at_end`; what the user did since stays.
+        """Puts back the entries in which the saved index and `at_end` differ, except those that the user touched since.
 
-        That is what was staged later, or committed on top of `head_before`.
+        That is, staged again, or committed on top of `head_before`.
         """
         self.index_copy.stat()  # git takes a missing index for an empty one
         saved = Git(self.root, {**self._env, "GIT_INDEX_FILE": str(self.index_copy)}).index_lines()

@@ -180,7 +180,7 @@ def _refuse_checks_that_pass(run: Run) -> bool:
     if held_checks:
         what = f"{len(held_checks)} of {plural(len(found), 'check')} {_PROVES_NOTHING}"
         run.console.complain(f"{what}: {join_names(held_checks, 10)}")
-        run.file.edit(progress.with_refused_done, held_checks, what=what)
+        run.file.edit(progress.with_refusal, held_checks, what=what)
     elif marker in run.file.text:
         run.file.edit(progress.without_refusal)
     return bool(held_checks) and marker not in run.iteration.text_before

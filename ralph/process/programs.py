@@ -224,7 +224,7 @@ class ProcessTree:
         return [name for pid, name in names.items() if pid not in left], [*map(_describe_process, left)]
 
 
-def end_and_list_marked(mark: str, patience: Patience) -> list[str]:
+def end_marked_processes(mark: str, patience: Patience) -> list[str]:
     """Ends what carries the mark of a run that lost its supervisor, and all below it; returns the command lines."""
     marked = re.compile(rf"(?:^|\0){MARK}=(?:[^\0]*:)?{re.escape(mark)}[:\0]".encode())
     tree = ProcessTree(lambda pid, _: bool(marked.search(read_or_empty(f"/proc/{pid}/environ"))))

@@ -27,7 +27,7 @@ from ralph.process.programs import (
     Patience,
     ProcessTree,
     close_files_but,
-    end_and_list_marked,
+    end_marked_processes,
     fork_module,
     spawn,
     start_in_fork,
@@ -138,7 +138,7 @@ class Supervisor:
             try:
                 ended: Ended = pickle.load(self._reads)  # noqa: S301 - its own other half
             except _GONE:
-                end_and_list_marked(self.mark, self._clock.patience)  # descent is no longer known, but the mark is
+                end_marked_processes(self.mark, self._clock.patience)  # descent is no longer known, but the mark is
                 what = "the supervisor died: the process of ralph's below which all runs"
                 raise RalphError(what, 1, fix="start ralph again") from None
         return ended

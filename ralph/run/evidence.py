@@ -150,7 +150,7 @@ def refuse_ralph_done(run: Run, reasons: Sequence[str], vanished: Sequence[Task]
     for reason in reasons:
         run.console.complain(f"RALPH_DONE refused: {reason}")
     run.file.edit(progress.with_tasks_added, [task.line.body for task in vanished])
-    run.file.edit(progress.with_refused_done, reasons, output)
+    run.file.edit(progress.with_refusal, reasons, output)
     run.file.edit(progress.with_status, "IN_PROGRESS")
 
 

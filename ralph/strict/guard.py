@@ -106,7 +106,7 @@ class TreeGuard:
         """Returns why the run has to end before git runs here again; empty if it need not."""
         settings = self._run.git_settings
         if not self.blocked:
-            now = self._snapshot_compared()
+            now = self._snapshot_compared_files()
             settings.find_file_changes(self._before.compared, now)
             self._before.compared = now
             self.blocked = settings.block_reason
@@ -130,7 +130,7 @@ class TreeGuard:
             return
         if self._repository and (names := [name for name in self._shadow.changes() if not name.endswith("/")]):
             self._repository.keep_files_under_ref(names)
-        _, undone = self._list_left_and_undone(lambda _: "thrown away")
+        _, undone = self._undo_and_list_left(lambda _: "thrown away")
         if count := sum(map(len, undone.values())):
             self._complain(f"restored {plural(count, 'file')}; what went is in {self._state.folder}/kept")
         if not self.blocked:
@@ -246,10 +246,10 @@ class TreeGuard:
             protected=shadow.protected,
             snapshot=shadow.snapshot,
         )
-        self._before.compared = self._snapshot_compared()
+        self._before.compared = self._snapshot_compared_files()
         self._state.save_note(self._before)
 
-    def _snapshot_compared(self) -> dict[str, str]:
+    def _snapshot_compared_files(self) -> dict[str, str]:
         """The state of what is only compared: git's hooks and links; under --strict also files outside the tree."""
         found = snapshot_hooks_and_rules(*self._repository.paths[:3]) if self._repository else {}
         outside = self._outside if self._before.is_strict else []
@@ -333,7 +333,7 @@ class TreeGuard:
 
     def _leave_or_put_back_forbidden(self) -> tuple[set[str], dict[str, list[str]]]:
         """Puts back what may not change. Returns the files that remain changed, and by reason what was put back."""
-        left, undone = self._list_left_and_undone(self._why_forbidden)
+        left, undone = self._undo_and_list_left(self._why_forbidden)
         for why, names in undone.items():
             where = f"put back; what was there is in {self._state.folder / 'kept'}"
             self._run.put_back.update(dict.fromkeys(names[:10], 0))
@@ -343,7 +343,7 @@ class TreeGuard:
             self._complain(what, once=within[0])
         return left.difference(within), undone
 
-    def _list_left_and_undone(self, why_undo: Callable[[str], str]) -> tuple[set[str], dict[str, list[str]]]:
+    def _undo_and_list_left(self, why_undo: Callable[[str], str]) -> tuple[set[str], dict[str, list[str]]]:
         """Undoes each change that has a reason to be, except the user's. Returns the others, and by reason the undone.
 
         Ignore rules are undone first, and alone, since they may hide other changes.

@@ -10,7 +10,7 @@ from ralph.loop.modes import check_agents_and_prompt, undo_ticks
 from ralph.plan import progress, tasks
 from ralph.plan.tasks import edits
 from ralph.process.lock import Lock
-from ralph.process.programs import end_and_list_marked
+from ralph.process.programs import end_marked_processes
 from ralph.run.context import Run
 from ralph.run.evidence import refuse_ralph_done
 from ralph.run.judge import describe_open_tasks
@@ -28,7 +28,7 @@ def recover_from_death(run: Run, held_lock: Lock) -> None:
     The supervisor has put a missing plan back (`record_tree_of_dead_run`), since there is no run without one. Raises
     RalphError if the user has to decide, or if what decides how ralph works was changed.
     """
-    end_leftover_processes(run, held_lock)  # so that nothing changes files any more
+    end_processes_and_remove_locks(run, held_lock)  # so that nothing changes files any more
     # this run may be killed, too
     held_lock.write_holder(run.id, run.prepared_mode.plan.name, run.prepared_mode.progress_path)
     files.remove_leftovers(run.file.path)  # of interrupted edits
@@ -57,10 +57,10 @@ def recover_from_death(run: Run, held_lock: Lock) -> None:
         run.journal_tampering(death.iteration)
 
 
-def end_leftover_processes(run: Run, held_lock: Lock) -> None:
+def end_processes_and_remove_locks(run: Run, held_lock: Lock) -> None:
     """Ends processes with the mark of the lock's last holder, which is dead, and removes the git locks of its time."""
     if mark := held_lock.noted_holder().run:
-        for command in end_and_list_marked(mark, run.clock.patience):
+        for command in end_marked_processes(mark, run.clock.patience):
             run.console.complain(f"ended what the run before left running: {command}")
         for lock in remove_orphaned_locks(held_lock.tree, held_lock.holder_note.stat().st_mtime):
             run.console.complain(f"removed {lock}, left behind by the run before")

@@ -84,7 +84,7 @@ class TreeShadow(Git):
             is_file = stat.S_ISREG(there.st_mode) and os.access(self.root / name, os.R_OK)
             if is_file or stat.S_ISLNK(there.st_mode):
                 known.add(name)
-            # else a plain folder took the place of a file
+            # not a plain folder that took the place of a file
             elif not stat.S_ISDIR(there.st_mode) or (self.root / name / ".git").exists():
                 left_alone.append(name)
             if (mode := _unusual_mode(there)) is not None:

@@ -131,7 +131,7 @@ def with_lines_added(text: bytes, title: str, lines: Sequence[bytes]) -> bytes:
     return insert_lines(text, text.find(b"\n", start + len(body)) + 1 or len(text), lines)
 
 
-def with_refused_done(text: bytes, reasons: Sequence[str], output: str = "", *, what: str = _TAKEN_BACK) -> bytes:
+def with_refusal(text: bytes, reasons: Sequence[str], output: str = "", *, what: str = _TAKEN_BACK) -> bytes:
     """The text with a Verification section with the reasons why RALPH_DONE does not hold; replaces an older one.
 
     All of it is quoted, since ralph ignores quoted lines. `output` is the raw output of the check. The blank line at

@@ -28,17 +28,17 @@ class ProgressFile:
         self.path, self._state = path, state
         self.say: Callable[[str], None] = print
         self.text = b""
-        """The bytes that `read` saw last."""
+        """The bytes that `read_or_restore` saw last."""
         # The real path of the file, with links resolved.
         self._home = os.path.realpath(path)
 
     @property
     def last(self) -> Progress:
-        """What `read` saw last, parsed."""
+        """What `read_or_restore` saw last, parsed."""
         return parse(self.text)
 
     def recall_vouched_text(self) -> None:
-        """After a death, takes over the last text that ralph vouched for, so that `read` can restore a lost file."""
+        """After a death, takes over the last text that ralph vouched for, so that a lost file can be restored."""
         if death := self._state.unfinished_iteration():
             self.text, self._home = death.last_vouched_text, death.progress_path
 
