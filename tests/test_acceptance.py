@@ -28,7 +28,7 @@ def shell(command: str) -> CheckResult:
 def checked(one: str | Check, base_url: str = "") -> CheckResult:
     came = evaluate_check(parse_check(one) if isinstance(one, str) else one, base_url=base_url, run=shell)
     assert came
-    assert "\n" not in came.what
+    assert "\n" not in came.how_ended
     return came
 
 

@@ -73,7 +73,7 @@ def test_each_file_is_compared_that_git_reads_whether_it_is_active_or_not(
             before = path.read_text()
             settings.record_begin_state()
             path.write_text(before + written(key))
-            settings.find_changes()
+            settings.collect_new_changes()
             path.write_text(before)
             found = key in "".join(settings.harmless), bool(settings.serious)
             assert found == (key == "user.name", key != "user.name")

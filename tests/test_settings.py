@@ -6,7 +6,7 @@ import pytest
 from ralph_driver import Project
 from stories import Agent
 
-from ralph.settings.sources import read_plan_settings
+from ralph.settings.sources import read_directives
 
 SAYS = (
     "commit {{ AUTO_COMMIT }}; strict {{ STRICT }}; only {{ ONLY | join(' | ') }}; verify {{ VERIFY }}; "
@@ -54,7 +54,7 @@ def test_a_directive_of_a_plan_stands_on_a_line_of_its_own() -> None:
         " DO_NOT_COMMIT \t": ["RALPH_AUTO_COMMIT=false"],
         "```\nDO_NOT_COMMIT\n```\ndo_not_commit\nNever write DO_NOT_COMMIT.": [],
     }.items():
-        given = read_plan_settings(f"# Plan\n\n{text}\n".encode(), "feature.md")
+        given = read_directives(f"# Plan\n\n{text}\n".encode(), "feature.md")
         assert [f"{one.variable}={one.text.strip()}" for one in given] == counts, text
 
 

@@ -5,7 +5,7 @@ import subprocess
 import pytest
 from stories import signal
 
-from ralph.strict.final_words import AttemptVerdict, commit_message, read_final_words, requested_mode
+from ralph.strict.final_words import AttemptVerdict, commit_message, read_agents_claim, requested_mode
 
 TOKEN = "ralph-20261120-221403-a7b3c9f2d1e8"
 OLD = "ralph-20261119-030000-000000000000"
@@ -45,7 +45,7 @@ HEARD = {
 
 @pytest.mark.parametrize(("said", "found"), HEARD.items())
 def test_one_word_of_this_session_and_task_counts(said: str, found: AttemptVerdict) -> None:
-    assert read_final_words(said, {}, token=TOKEN, task_id="auth-02") == found
+    assert read_agents_claim(said, {}, token=TOKEN, task_id="auth-02") == found
 
 
 def test_a_mode_is_asked_for_alone_on_a_line_and_with_the_session() -> None:

@@ -161,7 +161,7 @@ def check_installed(agents: Sequence[Agent], settings: Settings) -> None:
             raise RalphError(what, 1, fix=f"{how} (cron has a short PATH)")
 
 
-def choose_agents(settings: Settings, arguments: Sequence[str] = ()) -> list[Agent]:
+def choose_agents(settings: Settings, agent_arguments: Sequence[str] = ()) -> list[Agent]:
     """Returns the agents of a run; each but the first works while those before it are at their limit.
 
     Raises RalphError for settings that one of them does not support; these are only remarks if a template asks for
@@ -170,7 +170,7 @@ def choose_agents(settings: Settings, arguments: Sequence[str] = ()) -> list[Age
     program, *more = settings.agent
     names = [program] if more else program.split(",")
     first, *others = [_find_agent([name, *more]) for name in names]
-    agents = [first if settings.has_own_agent else first._replace(arguments=arguments)]
+    agents = [first if settings.has_own_agent else first._replace(arguments=agent_arguments)]
     agents += [other._replace(flags={**other.flags, "model": (), "effort": ()}, no_effort={}) for other in others]
     problems = list[RalphError]()
     for agent in agents:

@@ -87,14 +87,14 @@ class OutputReader:
                     self._show(one)
                 self.dialect = dialect
             except (LookupError, TypeError, ValueError, OverflowError, AttributeError, RecursionError):
-                self._printed = self._show_line(line, self._printed)
+                self._printed = self._show_as_text(line, self._printed)
                 if not self.dialect:
                     self.words = self._printed
         *lines, self._complaints = (self._complaints + complaints).split(b"\n")
         for line in lines:
-            self._complained = self._show_line(line, self._complained)
+            self._complained = self._show_as_text(line, self._complained)
 
-    def _show_line(self, line: bytes, shown_so_far: str) -> str:
+    def _show_as_text(self, line: bytes, shown_so_far: str) -> str:
         """Shows a line, and returns the end of the text with it."""
         text = line.decode(errors="replace").rstrip("\r")
         self._show({"type": "line", "text": text})

@@ -49,7 +49,7 @@ def _next_iteration_values(start: PreparedStart, task_id: str = "") -> dict[str,
     """Returns the variables of the next iteration's prompt that no task gives."""
     return {
         "ITERATION": journal.last_counted_iteration(start.state_folder.journal) + 1,
-        "MEMORY": notices.describe_last_iterations(start.state_folder, task_in_prompt=task_id),
+        "MEMORY": notices.describe_last_iterations(start.state_folder, already_told_task=task_id),
     }
 
 

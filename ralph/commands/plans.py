@@ -31,7 +31,7 @@ class Plan(NamedTuple):
     progress_path: Path
 
     @property
-    def lookup_name(self) -> str:
+    def name_in_commands(self) -> str:
         """The name by which it is found here: that of its progress file, which is unique in a folder."""
         return self.progress_path.name.removesuffix(_SUFFIX)
 
@@ -57,9 +57,9 @@ def find_plan(plan_word: str | None, progress_file: str | None) -> Plan:
     Unlike a run it also looks in the folder of the plan. Raises RalphError if it finds none, or several.
     """
     if not plan_word:
-        found = [_plan_of_progress_file(Path(progress_file))] if progress_file else plans_begun_here()
+        found = [_plan_of_progress_file(Path(progress_file))] if progress_file else plans_with_progress_here()
         if len(found) > 1:
-            raise RalphError(f"name one of the plans that are here: {', '.join(plan.lookup_name for plan in found)}")
+            raise RalphError(f"name one of the plans that are here: {', '.join(one.name_in_commands for one in found)}")
         return found[0]
     named = Path(plan_word)
     usual = Path(files.plan_name(named) + _SUFFIX)
@@ -79,7 +79,7 @@ def find_plan(plan_word: str | None, progress_file: str | None) -> Plan:
     )
 
 
-def plans_begun_here() -> list[Plan]:
+def plans_with_progress_here() -> list[Plan]:
     """Returns the plans with a progress file in this folder. Raises RalphError if there is none."""
     if found := [_plan_of_progress_file(path) for path in sorted(Path().glob(f"*{_SUFFIX}"))]:
         return found

@@ -103,9 +103,9 @@ def _sums(seen: PlanDetails) -> Rows:
 def _task_lines(seen: PlanDetails) -> Rows:
     """Yields the look and the text of each task, and how many attempts it took if it was more than one."""
     attempts = Counter(row.requirement_id for row in seen.iterations if row.counted and row.requirement_id)
-    for task in seen.progress.tasks:
-        tried = attempts[task.id]
-        yield "done" * task.done, f"[{task.mark}] {shorten(task.whole, 200)}", f"{tried} attempts" * (tried > 1)
+    for one in seen.progress.tasks:
+        tried = attempts[one.id]
+        yield "done" * one.counts_as_done, f"[{one.mark}] {shorten(one.whole, 200)}", f"{tried} attempts" * (tried > 1)
 
 
 def _event_lines(seen: PlanDetails) -> Rows:

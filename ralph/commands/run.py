@@ -30,10 +30,11 @@ def start_run(asked: options.Invocation) -> int:
         return start_run(following) if following else 0
     held_lock = lock.acquire_lock(lock.working_tree(Path.cwd()))
     file = ProgressFile(start.progress_path, start.state_folder)
-    file.recall_vouched_text()
+    file.recall_text_after_death()
     now = read_progress_if_begun(start, file)
     if now and not held_lock.noted_holder().run and (early := why_nothing_to_do(start, file.text)):
-        raise RalphError.of([early, *(start.imported.open_tasks_missing_from(file.text) if start.imported else ())])
+        missing = start.imported.error_about_missing_tasks(file.text) if start.imported else None
+        raise RalphError.of([early, missing] if missing else [early])
     from ralph.commands.session import run_session  # noqa: PLC0415 - 60 ms, if there is work
 
     return run_session(start, file, held_lock)

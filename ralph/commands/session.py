@@ -83,7 +83,7 @@ def run_session(
     finally:
         _close_run(run, stop)
     for supervisor in (run.supervisor, *run.job_supervisors):
-        supervisor.end_and_wait()
+        supervisor.close_link_and_wait()
     held_lock.holder_note.unlink(missing_ok=True)
     if failure:
         if not run.iteration.number:
@@ -111,7 +111,7 @@ def _open_run(
 
     def at_last() -> None:
         shutil.rmtree(temporary, ignore_errors=True)
-        git_settings.record_settings_at_run_end()
+        git_settings.record_settings_for_recovery()
         if death := state.unfinished_iteration():
             from ralph.strict import shadow  # noqa: PLC0415 - only that process pays, after a death
 
@@ -163,11 +163,11 @@ def _prepare_session(run: Run, held_lock: Lock) -> None:
             f"{plural(len(start.imported.tasks), 'task')} taken from {start.imported.place} into the Task List"
         )
         file.edit(start.with_imported_tasks)
-    for error in start.imported.open_tasks_missing_from(file.text) if start.imported else ():
+    if start.imported and (error := start.imported.error_about_missing_tasks(file.text)):
         run.console.complain(error.message)
     if start.is_strict_loop:
         start.read_valid_tasks(file.text)  # ends the run here if the list is wrong
-    run.changes.begin()
+    run.changes.take_first_look()
     modes.set_up_controller(run)
     if start.is_strict_loop and file.last.verified and start.has_tree_changed_since_verified(file.last):
         file.edit(progress.without_control_lines, "Verified")
@@ -176,7 +176,7 @@ def _prepare_session(run: Run, held_lock: Lock) -> None:
         run.console.complain(f"took RALPH_BLOCKED out of {file.path}, since you are here; it said: {now.blocked}")
         file.edit(progress.without_control_lines, "RALPH_BLOCKED")
     state.remove_iteration_note()
-    run.screen.say_unless_quiet(f"ralph: {notices.progress_and_notices_line(run)}")
+    run.screen.say_unless_quiet(f"ralph: {notices.run_heading(run)}")
     if opened := state.load_note(OpenedBreaker):
         run.tally.set_one_below_limit(opened.reason, run.settings)
     state.remove_note(OpenedBreaker)

@@ -17,9 +17,8 @@ def print_status(plan_word: str | None, *, progress_file: str | None, as_json: b
     With several plans it is the highest of their codes.
     """
     is_list = plan_word is None and progress_file is None
-    found = [
-        *map(plans.inspect_plan, plans.plans_begun_here() if is_list else [plans.find_plan(plan_word, progress_file)])
-    ]
+    listed = plans.plans_with_progress_here() if is_list else [plans.find_plan(plan_word, progress_file)]
+    found = [*map(plans.inspect_plan, listed)]
     if as_json:
         facts = [status_facts(seen) for seen in found]
         print(json.dumps(facts if is_list else facts[0], ensure_ascii=False))
@@ -33,10 +32,10 @@ def print_status(plan_word: str | None, *, progress_file: str | None, as_json: b
 def _print_table(found: list[PlanDetails]) -> None:
     """Prints a line for each plan, with the states in a column, cut at the width of the terminal."""
     edge = terminal_width() or sys.maxsize
-    name_width = max(len(seen.plan.lookup_name) for seen in found)
+    name_width = max(len(seen.plan.name_in_commands) for seen in found)
     for seen in found:
         why = f"{clip(seen.why, 50)} · " if seen.why else ""
-        print(clip(f"{seen.plan.lookup_name:{name_width}}  {seen.state:9}  {why}{_plan_figures(seen)}", edge))
+        print(clip(f"{seen.plan.name_in_commands:{name_width}}  {seen.state:9}  {why}{_plan_figures(seen)}", edge))
 
 
 def _plan_figures(seen: PlanDetails) -> str:

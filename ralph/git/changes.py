@@ -135,7 +135,7 @@ class ChangeFinder:
         self.disturbed = False
         """Whether something else than an iteration may have changed files since the last look."""
 
-    def begin(self) -> None:
+    def take_first_look(self) -> None:
         """Takes the first look; changes from now on are an iteration's. Runs the first git."""
         seen = self._look_by_git()
         self._look = self._look_by_git if seen else self._look_without_git
@@ -163,7 +163,7 @@ class ChangeFinder:
             names.update(differ)
         return commits, [name for name in sorted(names) if not self._is_own(name)]
 
-    def identify_tree(self) -> str:
+    def commit_and_digest(self) -> str:
         """The commit at the last look, with `-dirty-DIGEST` if there were uncommitted changes; empty without one."""
         head, found = self._seen
         differ = sorted(one for one in found.items() if not self._is_own(one[0]))

@@ -59,24 +59,24 @@ class GitConfigWatch:
         self._known = self._read_files()
         self._state.save_note(GitConfigFiles(before=self._known))
 
-    def record_settings_at_run_end(self) -> None:
+    def record_settings_for_recovery(self) -> None:
         """Records the settings once everything has ended: after a death, later changes are the user's."""
         if noted := self._state.load_note(GitConfigFiles):
             noted.at_end = self._read_files()
             self._state.save_note(noted)
 
-    def find_changes_before_death(self) -> None:
+    def collect_changes_before_death(self) -> None:
         """Finds what the iteration changed in which ralph died."""
         if noted := self._state.load_note(GitConfigFiles):
-            self.find_file_changes(noted.before, noted.at_end or self._known)
+            self.collect_file_changes(noted.before, noted.at_end or self._known)
 
-    def find_changes(self) -> None:
+    def collect_new_changes(self) -> None:
         """Finds what changed since; called after anything ran that an agent may have written."""
         now = self._read_files()
-        self.find_file_changes(self._known, now)
+        self.collect_file_changes(self._known, now)
         self._known = now
 
-    def find_file_changes(self, before: Mapping[str, str], now: Mapping[str, str]) -> None:
+    def collect_file_changes(self, before: Mapping[str, str], now: Mapping[str, str]) -> None:
         """Finds what changed in the files with these texts; keeps both versions unless the change is harmless."""
         for name in sorted({name for name, text in before.items() ^ now.items() if text}):
             was, is_now = before.get(name, ""), now.get(name, "")

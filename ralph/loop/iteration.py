@@ -20,7 +20,7 @@ from ralph.run import notices
 from ralph.run.context import Run
 from ralph.run.evidence import refuse_ralph_done
 from ralph.run.judge import AroundTurn, Iteration, TaskController, count_in_tally, quote_tasks, wait_before_repeat_s
-from ralph.run.stop_rules import Reason, Stop, has_unchecked_done, remaining_usd
+from ralph.run.stop_rules import Reason, Stop, is_done_check_due, remaining_usd
 from ralph.store import journal
 from ralph.store.state import UnfinishedIteration
 from ralph.words import format_duration, format_moment, join_names, one_line, shorten
@@ -43,13 +43,13 @@ class PlainController(TaskController):
         """Runs the next iteration and returns what is known of it once its agent has ended."""
         return run_agent_once(self._run)
 
-    def settle_iteration(self, iteration: Iteration) -> Iteration:
+    def settle_iteration(self, judged: Iteration) -> Iteration:
         """Refuses a RALPH_DONE that does not hold, and ends a mode of one iteration."""
         if self._run.settings.once:
-            iteration = undo_ticks_and_end_mode(self._run, iteration)
-        if iteration.refused:
-            refuse_ralph_done(self._run, iteration.refused, iteration.missing)
-        return iteration
+            judged = undo_ticks_and_end_mode(self._run, judged)
+        if judged.refused:
+            refuse_ralph_done(self._run, judged.refused, judged.missing)
+        return judged
 
 
 def run_agent_once(run: Run) -> Iteration:
@@ -109,7 +109,7 @@ def _begin_and_render_prompt(run: Run, agent: Agent) -> str:
             **run.iteration.values,
             "ITERATION": number,
             "MEMORY": notices.describe_last_iterations(
-                state, task_in_prompt=run.iteration.task, so_far=notices.run_figures(run)
+                state, already_told_task=run.iteration.task, so_far=notices.run_figures(run)
             ),
             "CAN_RUN": agent.can_run_commands(settings),
             "RED_START": run.tally.first_verify_failure or "",
@@ -119,7 +119,7 @@ def _begin_and_render_prompt(run: Run, agent: Agent) -> str:
         run.screen.say_unless_quiet("")
     else:
         notices.notify_started(run)
-    transcript = state.new_transcript_and_prompt(run.id, number, prompt)
+    transcript = state.pick_transcript_and_write_prompt(run.id, number, prompt)
     run.replace_iteration_values(number=number, agent=agent.name, text_before=run.file.text, transcript=transcript)
     run.git_settings.record_begin_state()
     run.changes.disturbed |= settings.once
@@ -200,7 +200,7 @@ def record_and_report(run: Run, iteration: Iteration) -> None:
     spent = iteration.before.spent_usd + (turn.cost_usd or 0.0)
     if settings.max_total_cost is not None and spent:  # even without a cost, since the agent may have changed it
         file.edit(progress.with_spent, spent)
-    if run.controller.picks_tasks or not has_unchecked_done(file.last, settings):  # else once the claim is checked
+    if run.controller.picks_tasks or not is_done_check_due(file.last, settings):  # else once the claim is checked
         run.state.remove_iteration_note()
     run.write_statuses_to_plan()
     run.outbox.send(Notice("alive"))
@@ -254,7 +254,7 @@ def _append_to_journal_and_history(run: Run, iteration: Iteration, summary: str)
             run.console.complain(f"{run.history}: cannot be written: {error.strerror}", once="history")
 
 
-def notify_and_pause(run: Run, iteration: Iteration) -> Stop | None:
+def notify_and_pause_or_wait(run: Run, iteration: Iteration) -> Stop | None:
     """Sends the progress notice and pauses, or waits out a limit or trouble. Returns a Stop if waiting is pointless."""
     if iteration.is_repeated:
         return _wait_for_limit_or_trouble(run, iteration.turn)
@@ -271,7 +271,7 @@ def pause_between(run: Run) -> None:
     """Pauses between two iterations, unless there is something else to do."""
     if run.tally.iterations and run.settings.delay:
         run.console.set_activity("pausing")
-        wait_at_most(run, run.settings.delay, is_counted=False)
+        wait_at_most(run, run.settings.delay, counts_as_waiting=False)
 
 
 def _wait_for_limit_or_trouble(run: Run, turn: Turn) -> Stop | None:
@@ -307,7 +307,7 @@ def _wait_for_limit_or_trouble(run: Run, turn: Turn) -> Stop | None:
     return None
 
 
-def wait_at_most(run: Run, seconds: float, *, is_counted: bool = True) -> None:
+def wait_at_most(run: Run, seconds: float, *, counts_as_waiting: bool = True) -> None:
     """Waits that long, by a clock that nobody sets. A mere pause does not count as waiting.
 
     Ends sooner if there is something else to do: the user wrote stop or done into the file, or a limit is reached.
@@ -321,11 +321,11 @@ def wait_at_most(run: Run, seconds: float, *, is_counted: bool = True) -> None:
             run.outbox.send(Notice("alive"))
         clock.sleep(min(_REREAD_S, until - now))
         now = clock.boot_clock_s()
-    if is_counted:
+    if counts_as_waiting:
         tally.unrecorded_wait_s += now - began
         tally.waited_s += now - began
         tally.last_wait_ended_at = now
 
 
 def _should_end_wait(run: Run) -> bool:
-    return has_unchecked_done(run.read_progress(), run.settings) or run.stop_reason() is not None
+    return is_done_check_due(run.read_progress(), run.settings) or run.stop_reason() is not None

@@ -53,12 +53,12 @@ def follow_mode_line(run: Run) -> None:
     except RalphError as error:
         run.console.complain(f"Mode: {now.mode} is ignored: {error.message}")
         return
-    notices.record_mode_results(run.state, before, run.mode)
+    notices.record_files_changed_in_mode(run.state, before, run.mode)
     run.write_journal("mode", success=True, message=f"{before} -> {run.mode}")
     set_up_controller(run)
 
 
-def request_midway_validation(run: Run) -> bool:
+def request_validation_if_due(run: Run) -> bool:
     """Whether enough was ticked for validate to run, at most max-rounds times; if no agent works, writes its name."""
     now, live, every = run.file.last, run.live, run.settings.validate_every
     starts = [line.start for line, *_ in now.headings]
@@ -140,7 +140,7 @@ def _choose_what_follows(run: Run, iteration: Iteration, *, judges: bool, run_go
             return Stop(Reason.ONCE_FAILED, error.message)
     if judges:
         return _choose_after_validation(run, run_goes_on=run_goes_on)
-    if not (_refuse_checks_that_pass(run) and run_goes_on):  # else planning is repeated once
+    if not (_report_checks_passing_already(run) and run_goes_on):  # else planning is repeated once
         _write_next_mode(run)
     return None if run_goes_on else Stop(Reason.ONCE)
 
@@ -170,7 +170,7 @@ def _write_next_mode(run: Run, rounds: str | None = None) -> bool:
     return is_named
 
 
-def _refuse_checks_that_pass(run: Run) -> bool:
+def _report_checks_passing_already(run: Run) -> bool:
     """Reports which checks of open tasks pass before anything is built; True if that is new, to repeat planning."""
     if not (run.settings.strict and run.settings.evidence) or run.prepared_mode.rehearsal:
         return False

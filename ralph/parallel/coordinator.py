@@ -14,7 +14,7 @@ from ralph.agent.turn import Commits, Outcome
 from ralph.errors import RalphError
 from ralph.git.repository import Repository
 from ralph.loop.iteration import wait_at_most
-from ralph.loop.modes import request_midway_validation
+from ralph.loop.modes import request_validation_if_due
 from ralph.parallel.executors import DaskExecutor, SupervisedExecutor
 from ralph.parallel.jobs import JobMaker
 from ralph.parallel.merge_queue import MergeQueue
@@ -87,7 +87,7 @@ class ParallelController(TaskController):
             lines.append(f"{attempt.task.id} · {format_duration(now - attempt.iteration.began)} · {doing}")
         return lines
 
-    def add_ids_and_tidy_marks(self) -> None:
+    def prepare_next_tasks(self) -> None:
         """Gives each task an id, ticks those whose parts are all done, and marks only our tasks as in progress."""
         self._file.edit(edits.with_ids_and_tidy_marks, *[attempt.task.id for attempt in self._running_or_queued])
 
@@ -98,7 +98,7 @@ class ParallelController(TaskController):
     def begin_next_tasks(self) -> Stop | None:
         """Begins as many tasks as may be tried at once. Returns a Stop if none is in progress and none can begin."""
         run = self._run
-        if self.is_busy and request_midway_validation(run):
+        if self.is_busy and request_validation_if_due(run):
             return None  # no other task begins before it
         if not (self.is_busy or self._stop) and (rest_s := self._no_agent_before - run.clock.unix_time_s()) > 0:
             wait_at_most(run, rest_s)
@@ -199,7 +199,7 @@ class ParallelController(TaskController):
         run = self._run
         run.console.set_activity(f"{len(self.running)} at work, {len(self.queue.entries)} to be merged")
         wait([attempt.work for attempt in self._running_or_queued if attempt.work], _POLL_S, FIRST_COMPLETED)
-        run.git_settings.find_changes()  # before any git runs
+        run.git_settings.collect_new_changes()  # before any git runs
         run.read_progress()
         for attempt in self._running_or_queued:
             attempt.is_canceled |= bool(run.stop_if_interrupted()) or self._is_taken_back(attempt)
@@ -297,14 +297,14 @@ class ParallelController(TaskController):
             return replace(iteration, moved=True, is_queued=True)
         return self._tick_merged_task(iteration, queue.repository.size_and_files_of_commit(attempt.commit)[0])
 
-    def _tick_merged_task(self, iteration: Iteration, commits: Commits) -> Iteration:
+    def _tick_merged_task(self, iteration: Iteration, merged_commits: Commits) -> Iteration:
         """Ticks the task; its commit, if there is one, is on the branch by now."""
         run = self._run
-        self._file.edit(edits.with_ticks_and_blocked_reopened, self.last.task.id)
+        self._file.edit(edits.with_ticks_reopening_blocked, self.last.task.id)
         self.queue.remove_entry(self.last.task)
-        self.add_ids_and_tidy_marks()
+        self.prepare_next_tasks()
         wrong = () if run.read_progress().open else evidence.accept_or_refuse_done(run, is_verified=True)
-        return replace(iteration, moved=True, passed=True, refused=wrong, commits=commits)
+        return replace(iteration, moved=True, passed=True, refused=wrong, commits=merged_commits)
 
     def reopen_broken_tasks(self) -> Mapping[str, str] | None:
         """Unticks the tasks that a later change broke. Returns why, by task id; None if that could not be checked."""
@@ -318,6 +318,6 @@ class ParallelController(TaskController):
         """Ends all work, also after an error, and marks no task as in progress any more."""
         for attempt in self._running_or_queued:
             attempt.is_canceled = True
-        self._executor.await_all_attempts()
+        self._executor.close_and_await_attempts()
         with contextlib.suppress(RalphError):
             self._file.edit(edits.with_ids_and_tidy_marks)

@@ -115,7 +115,7 @@ class ImportedTasks:
             node = part.value
             number = self._lines_above + 1 + self.text.count("\n", 0, part.start)
             where = f"{self._name}:{number}: {path}[{place}]"
-            field = partial(self._read_field, node, where)
+            field = partial(self._read_field_or_note_error, node, where)
             text = "".join(field("a string", bool, "title", "name", "requirement", "description"))
             task_id = "".join(field(_ID_FORM, _ID.fullmatch, "id")) or tasks.new_id(text, self.parts)
             mark = mark_of("".join(field(_MARK_FORM, mark_of, *PASSES, "status")))
@@ -146,7 +146,7 @@ class ImportedTasks:
             elif node.get("subtasks"):
                 self._wrong.append(f"{where}.subtasks: must be a list of tasks")
 
-    def _read_field(
+    def _read_field_or_note_error(
         self, node: Any, where: str, form: str, is_right: Callable[[str], object], *names: str
     ) -> Sequence[str]:
         """The lines of the first of these members that is there; none if it is missing, or wrong, which is noted.
@@ -164,15 +164,15 @@ class ImportedTasks:
         self._wrong.append(f"{where}.{name}: must be {form}")
         return []
 
-    def open_tasks_missing_from(self, text: bytes) -> list[RalphError]:
-        """Says which open tasks the progress file `text` lacks, and how to add them; empty if it lacks none."""
-        known = {task.id for task in tasks.read_tasks(text)}
-        missing = [one.id for one in self.tasks if not one.done and one.id not in known]
+    def error_about_missing_tasks(self, progress_text: bytes) -> RalphError | None:
+        """Says which open tasks the progress file lacks, and how to add them; None if it lacks none."""
+        known = {task.id for task in tasks.read_tasks(progress_text)}
+        missing = [one.id for one in self.tasks if not one.counts_as_done and one.id not in known]
         if not missing:
-            return []
+            return None
         what = f"{plural(len(missing), 'task')} of {self.place} not in the Task List, and so not built"
         fix = f"describe there what to build, such as `- [ ] {missing[0]}: …`"
-        return [RalphError(f"{what}: {join_names(missing)}", fix=fix)]
+        return RalphError(f"{what}: {join_names(missing)}", fix=fix)
 
 
 def find_task_list(plan: Path, data: bytes) -> ImportedTasks | None:
@@ -202,7 +202,7 @@ def with_statuses(imported: ImportedTasks, today: Sequence[Task]) -> bytes:
         if node is None:
             puts.append((last, last, f",\n    {json.dumps(new, ensure_ascii=False)}"))
             continue
-        wanted = {**dict.fromkeys(PASSES, task.done), "status": new["status"]}
+        wanted = {**dict.fromkeys(PASSES, task.counts_as_done), "status": new["status"]}
         known = [(one, wanted[name]) for name, one in node.parts.items() if name in wanted and mark_of(one.value)]
         for one, value in known:
             if mark_of(one.value) != mark_of(value):
@@ -217,10 +217,10 @@ def task_as_json(task: Task, form: str) -> dict[str, Any]:
     """A task as JSON in this format; it depends on its subtasks."""
     message: dict[str, Any] = {"id": task.id, "requirement" if form == "requirements" else "description": task.text}
     if form == "prd":
-        message |= {"title": task.text, "passes": task.done, "acceptanceCriteria": task.note_values("verify")}
+        message |= {"title": task.text, "passes": task.counts_as_done, "acceptanceCriteria": task.note_values("verify")}
     else:
         message["verification_criteria"] = task.note_values("verify")
-    message["status"] = "done" if task.done and form != "plan" else task.status
+    message["status"] = "done" if task.counts_as_done and form != "plan" else task.status
     message["dependencies"] = task.after + [part.id for part in task.subtasks]
     if task.priority is not None:
         message["priority"] = task.priority

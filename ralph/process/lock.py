@@ -87,9 +87,9 @@ def read_holder(tree: Path) -> Holder | None:
 
 
 @contextmanager
-def hold_edit_lock(path: Path) -> Iterator[None]:
+def hold_edit_lock(lock_path: Path) -> Iterator[None]:
     """Guards what only one ralph does at a time. Waits 30 s at most, then goes ahead: the other may be suspended."""
-    with path.open("ab") as file:
+    with lock_path.open("ab") as file:
         # A turn takes milliseconds, but on a busy machine many turns, of several ralphs, come first.
         _try_lock(file.fileno(), within_s=30.0)
         yield

@@ -184,7 +184,7 @@ def wait_or_end_in_front(pid: int, should_end: Callable[[], bool] = lambda: Fals
     return os.waitstatus_to_exitcode(status)
 
 
-class ProcessTree:
+class ProcessTreeWatch:
     """The processes for which `is_root(pid, parent's pid)` is true, all below them, and those seen there before."""
 
     pid = 0
@@ -227,7 +227,7 @@ class ProcessTree:
 def end_marked_processes(mark: str, patience: Patience) -> list[str]:
     """Ends what carries the mark of a run that lost its supervisor, and all below it; returns the command lines."""
     marked = re.compile(rf"(?:^|\0){MARK}=(?:[^\0]*:)?{re.escape(mark)}[:\0]".encode())
-    tree = ProcessTree(lambda pid, _: bool(marked.search(read_or_empty(f"/proc/{pid}/environ"))))
+    tree = ProcessTreeWatch(lambda pid, _: bool(marked.search(read_or_empty(f"/proc/{pid}/environ"))))
     return tree.end(patience)[0]
 
 

@@ -25,7 +25,7 @@ from ralph.process.clock import ClockAndLimits
 from ralph.process.programs import (
     LINUX,
     Patience,
-    ProcessTree,
+    ProcessTreeWatch,
     close_files_but,
     end_marked_processes,
     fork_module,
@@ -143,7 +143,7 @@ class Supervisor:
                 raise RalphError(what, 1, fix="start ralph again") from None
         return ended
 
-    def end_and_wait(self) -> None:
+    def close_link_and_wait(self) -> None:
         """Closes the link and waits until the supervisor has exited."""
         os.close(self._writes)
         os.waitpid(self._pid, 0)
@@ -175,7 +175,7 @@ def _run_job(job: Command, from_ralph: IO[bytes], patience: Patience) -> Ended:
     return Ended(tree.code, "", *left)
 
 
-class _Descendants(ProcessTree):
+class _Descendants(ProcessTreeWatch):
     """All that runs below the supervisor; `pid` is the job itself."""
 
     is_running = True

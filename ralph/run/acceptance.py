@@ -51,7 +51,7 @@ class CheckResult(NamedTuple):
 
     code: int | None
     """Its exit code, negative for the signal that killed it; None if ralph ended it."""
-    what: str
+    how_ended: str
     """How it ended, in words: `exited with 1`, `had not ended after 10m00s`."""
     output: str = ""
     """The end of what it printed."""
@@ -62,7 +62,7 @@ class CheckResult(NamedTuple):
     @property
     def why_failed(self) -> str:
         """Why it did not pass; empty if it did."""
-        return "" if self.code == 0 else self.what
+        return "" if self.code == 0 else self.how_ended
 
     @property
     def failure_with_output(self) -> str:
@@ -145,7 +145,7 @@ def evaluate_check(
         if (ended := run(fields["command"])) is None:
             return None
         code, output = ended.code, ended.output
-        what = f"Run `{one_line(fields['command'], _SHOWN)}` {ended.what}"
+        what = f"Run `{one_line(fields['command'], _SHOWN)}` {ended.how_ended}"
         cannot_run = code in (126, 127)  # the shell found no such program
     else:
         method, url = fields["method"].upper(), base_url.rstrip("/") + fields["url"]
@@ -185,7 +185,7 @@ def validate_list(text: bytes, name: str, settings: Settings) -> Sequence[Task]:
     listed = tasks.read_tasks(edits.with_ids_and_tidy_marks(text))
     wrong = tasks.find_problems(listed)
     for task in listed:
-        for one in () if task.done else checks_of_tasks([task]):
+        for one in () if task.counts_as_done else checks_of_tasks([task]):
             if not one.fields and settings.criteria == "strict":
                 wrong.append(f"line {task.number}: {one.text}: no machine can check this, and --criteria is strict")
             if "url" in one.fields and settings.base_url is None:
@@ -200,7 +200,7 @@ def nothing_to_begin(listed: Sequence[Task], alone: str | None = None) -> Stop:
 
     Or the only one that was asked for, `alone`, is done.
     """
-    if (task := tasks.find_task(listed, alone)) and task.done:
+    if (task := tasks.find_task(listed, alone)) and task.counts_as_done:
         return Stop(Reason.ONCE)
     all_ticked = "every task is ticked, and yet done does not hold; untick what is not, or add a task"
     return Stop(Reason.STUCK, tasks.why_stuck(listed, alone) or all_ticked)

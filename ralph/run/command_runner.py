@@ -71,7 +71,7 @@ class CommandRunner(NamedTuple):
         how = f"exited with {ended.code}" if ended.code >= 0 else f"was killed by signal {-ended.code}"
         return CheckResult(
             code=None if cut else ended.code,
-            what=cut or how,
+            how_ended=cut or how,
             output=read_or_empty(job.output, _TAIL_BYTES).decode(errors="replace"),
             took_s=time.monotonic() - began,
         )

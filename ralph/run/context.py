@@ -200,7 +200,7 @@ class Run:
             ended = self.supervisor.run(job, on_output, should_end)
         finally:
             self.changes.disturbed = True
-            self.git_settings.find_changes()
+            self.git_settings.collect_new_changes()
         for command in ended.left_over:
             self.console.complain(f"ended what {what} left running: {command}")
         return ended

@@ -142,7 +142,7 @@ def _accept_plan_done(run: Run) -> None:
     run.file.edit(progress.without_refusal)
     if settings.verify or (settings.strict and settings.evidence):
         alone = "" if settings.verify else f" {progress.CHECKS_ALONE}"
-        run.file.edit(progress.with_done_verified, f"{timestamp()} {run.changes.identify_tree()}{alone}")
+        run.file.edit(progress.with_done_verified, f"{timestamp()} {run.changes.commit_and_digest()}{alone}")
 
 
 def refuse_ralph_done(run: Run, reasons: Sequence[str], vanished: Sequence[Task] = (), output: str = "") -> None:
@@ -159,7 +159,7 @@ def run_first_verify_if_due(run: Run) -> bool:
     settings, now, tally = run.settings, run.file.last, run.tally
     if tally.first_verify_failure is not None or settings.once or run.prepared_mode.rehearsal or run.is_attempt:
         return False
-    if now.verified and now.verified_tree_id == run.changes.identify_tree():
+    if now.verified and now.verified_commit_and_digest == run.changes.commit_and_digest():
         tally.first_verify_failure = ""
     elif (ended := verify_unless_interrupted(run)) and ended.why_failed:
         run.console.complain(f"before the first task, {ended.why_failed}")
@@ -176,7 +176,7 @@ def verify_unless_interrupted(run: Run) -> CheckResult | None:
     if tally.first_verify_failure is None or not ended.why_failed:
         tally.first_verify_failure = ended.failure_with_output
         run.state.save_note(FirstVerifyResult(command=command, failure=ended.failure_with_output))
-    verified = ended._replace(what=f"the verify command `{' '.join(command.split())}` {ended.what}")
+    verified = ended._replace(how_ended=f"the verify command `{' '.join(command.split())}` {ended.how_ended}")
     run.write_journal(
         "verify",
         success=not verified.why_failed,

@@ -93,7 +93,7 @@ class TaskController:
         """A line for each agent at work besides the one of the iteration."""
         return ()
 
-    def add_ids_and_tidy_marks(self) -> None:
+    def prepare_next_tasks(self) -> None:
         """Brings the task list into the form that the next choice needs."""
 
     def begin_next_tasks(self) -> Stop | None:
@@ -103,9 +103,9 @@ class TaskController:
         """Runs the next iteration and returns what is known of it once its agent has ended."""
         raise NotImplementedError
 
-    def settle_iteration(self, iteration: Iteration) -> Iteration:
+    def settle_iteration(self, judged: Iteration) -> Iteration:
         """Returns the judged iteration with its result, which is in the progress file too by then."""
-        return iteration
+        return judged
 
     def reopen_broken_tasks(self) -> Mapping[str, str] | None:
         """Unticks tasks whose checks fail now. Returns why, by task id; None if that could not be found out."""
@@ -116,7 +116,7 @@ class TaskController:
         return stop
 
     def delay_new_agents(self, until: float) -> bool:  # noqa: ARG002 - of the interface
-        """Begins no agent before that moment, in seconds since 1970. Returns whether other work continues."""
+        """Begins no agent before that moment, in seconds since 1970. Returns whether it does that."""
         return False
 
     def end_work_and_unmark_tasks(self) -> None:

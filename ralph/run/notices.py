@@ -39,11 +39,11 @@ HANDOVER = "RALPH_HANDOVER"
 """A variable of an attempt's environment: the handover of the attempt before it at the same task."""
 
 
-def progress_and_notices_line(run: Run) -> str:
+def run_heading(run: Run) -> str:
     """The first line of a run: where its progress is, why it may not commit, what it found, who gets notices."""
     settings, commit, names = (
         run.settings,
-        run.changes.identify_tree(),
+        run.changes.commit_and_digest(),
         ", ".join(run.outbox.channels_notified_when_done),
     )
     off = "" if settings.auto_commit else f" · commits are off ({settings.given['auto_commit'].where})"
@@ -170,21 +170,21 @@ def status_lines(run: Run, width: int) -> str:
     return "\n".join([*run.controller.parallel_activity, line])
 
 
-def describe_last_iterations(state: State, *, task_in_prompt: str = "", so_far: str = "") -> str:
+def describe_last_iterations(state: State, *, already_told_task: str = "", so_far: str = "") -> str:
     """Returns the last iterations, the handover of one cut short, the last change of mode, and sums; empty at first.
 
-    `so_far` are the figures of this run; failures of `task_in_prompt` are left out: the prompt has them.
+    `so_far` are the figures of this run; failures of `already_told_task` are left out: the prompt has them.
     """
     newest = journal.newest_iterations(state.journal, _TAIL_BYTES)
     rows = [*islice(newest, _ITERATIONS)][::-1]
-    cut, left = handover_if_cut(state, task_in_prompt), state.load_note(PreviousModeResults)
+    cut, left = handover_if_cut(state, already_told_task), state.load_note(PreviousModeResults)
     if not (rows or cut):
         return ""
     lines = ["The last iterations, the newest last:"]
     for row in rows:
         begins = row.summary.removesuffix(one_line(row.message, REASON_LENGTH)).rstrip(" :·")
         lines.append(f"- {row.mode_and_round} · {row.summary if row.success else f'{begins} · it did not succeed'}")
-        is_told = bool(task_in_prompt) and row.message.startswith(f"{task_in_prompt}, ")
+        is_told = bool(already_told_task) and row.message.startswith(f"{already_told_task}, ")
         words = dict.fromkeys(filter(None, ("" if is_told else row.message, row.said)))
         lines += [f"  {one_line(message, _WORDS)}" for message in words]
     kept = left.lines if left else ()
@@ -200,12 +200,12 @@ def handover_if_cut(state: State, task: str) -> str:
     return os.environ.get(HANDOVER, "")
 
 
-def record_mode_results(state: State, before: str, now: str) -> None:
-    """Records what the mode `before` left: the files that it changed."""
+def record_files_changed_in_mode(state: State, mode: str, next_mode: str) -> None:
+    """Records which files the mode changed that ends now, for the prompts of the next one."""
     changed = dict[str, None]()
     for row in journal.read(state.journal):
         if row.event == "mode":
             changed.clear()
         changed.update(dict.fromkeys(filter(None, row.files.split("\n"))))
     left = f"  changed by then: {join_names([*changed], 40) or 'nothing'}"
-    state.save_note(PreviousModeResults(lines=[f"The last change of mode: {before} -> {now}", left]))
+    state.save_note(PreviousModeResults(lines=[f"The last change of mode: {mode} -> {next_mode}", left]))

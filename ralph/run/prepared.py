@@ -96,11 +96,11 @@ class PreparedStart:
         words += ["--propose"] if self.is_strict_loop else []
         return json.dumps({"mcpServers": {"ralph": {"command": sys.executable, "args": words, "alwaysLoad": True}}})
 
-    def with_imported_tasks(self, text: bytes) -> bytes:
-        """Returns this text of a progress file with the tasks of a plan in JSON, if it has none yet."""
-        if not self.imported or progress.parse(text).tasks:
-            return text
-        return progress.with_tasks_added(text, self.imported.lines)
+    def with_imported_tasks(self, progress_text: bytes) -> bytes:
+        """Returns the progress file's text with the tasks of a plan in JSON, if it has none yet."""
+        if not self.imported or progress.parse(progress_text).tasks:
+            return progress_text
+        return progress.with_tasks_added(progress_text, self.imported.lines)
 
     def read_valid_tasks(self, text: bytes) -> Sequence[Task]:
         """Returns the tidied tasks of this progress file. Raises RalphError with all that is wrong with them."""
@@ -113,8 +113,8 @@ class PreparedStart:
         from ralph.git.changes import ChangeFinder  # noqa: PLC0415 - only --strict on a finished plan pays
 
         changes = ChangeFinder(Path.cwd(), self.files_ralph_writes)
-        changes.begin()
-        return self.settings.evidence and now.verified_tree_id != changes.identify_tree()
+        changes.take_first_look()
+        return self.settings.evidence and now.verified_commit_and_digest != changes.commit_and_digest()
 
     @cache  # noqa: B019 - a run has one for each of its modes
     def load_mode_prompt(self) -> PromptTemplate:

@@ -57,7 +57,7 @@ def read_env_file(path: Path, source: Source) -> Iterator[GivenSetting]:
             yield GivenSetting(one.key, one.value, source, where)
 
 
-def read_plan_settings(text: bytes, name: str, source: Source = Source.PLAN) -> Iterator[GivenSetting]:
+def read_directives(text: bytes, name: str, source: Source = Source.PLAN) -> Iterator[GivenSetting]:
     """Yields the directives of a plan or a template's comment: lines of their own, outside code fences.
 
     A task list in JSON implies strict.
@@ -85,7 +85,7 @@ def collect_settings(plan: Path, given: Iterable[GivenSetting] = ()) -> list[Giv
     in_files = list(read_env_file(Path(".ralph.env"), Source.PROJECT_FILE))
     in_files += read_env_file(home_settings_path(), Source.HOME_FILE)
     # If a file sets a name twice, the last one counts.
-    return [*given, *read_plan_settings(files.read_or_empty(plan), plan.name), *in_environment, *reversed(in_files)]
+    return [*given, *read_directives(files.read_or_empty(plan), plan.name), *in_environment, *reversed(in_files)]
 
 
 def settings_of_mode(given: Sequence[GivenSetting], mode: str) -> Settings:
@@ -103,7 +103,7 @@ def settings_of_mode(given: Sequence[GivenSetting], mode: str) -> Settings:
     template, text = prompt.find_template("task" if known.strict and mode == "build" else mode, known.prompts)
     comment = _LEADING_COMMENT.match(text)
     directives = re.sub(r"(?m)^[ \t]+", "", comment[1]) if comment else ""
-    given = [*given, *read_plan_settings(directives.encode(), str(template), Source.TEMPLATE)]
+    given = [*given, *read_directives(directives.encode(), str(template), Source.TEMPLATE)]
     names = [agent_variable_name(each) for each in prompt.available_modes(known.prompts)]
     if {one.variable for one in given} - {*BY_VARIABLE, *names}:
         from ralph.notify import channels  # noqa: PLC0415 - 20 ms that a run of a finished plan should not pay
@@ -151,7 +151,7 @@ def resolve_settings(all_given: Iterable[GivenSetting], also_known: Sequence[str
             lines[key] = first._replace(text=f"{first.text} {one.text}")
     for one in lines.values():
         try:
-            _apply_if_stronger(one, settings, also_known)
+            _apply_unless_given(one, settings, also_known)
         except RalphError as problem:
             problems.append(problem)
     if "git-write" in settings.deny and not settings.strict:
@@ -167,7 +167,7 @@ def resolve_settings(all_given: Iterable[GivenSetting], also_known: Sequence[str
     return settings
 
 
-def _apply_if_stronger(one: GivenSetting, settings: Settings, also_known: Sequence[str]) -> None:
+def _apply_unless_given(one: GivenSetting, settings: Settings, also_known: Sequence[str]) -> None:
     """Applies a given setting, unless a stronger source did. Raises RalphError if its name, source or text is wrong."""
     setting, text = BY_VARIABLE.get(one.variable), one.text.strip()
     if not setting and one.variable not in also_known:

@@ -190,7 +190,7 @@ class State:
                 place.mkdir(mode=0o700, parents=True, exist_ok=True)
         return folder
 
-    def new_transcript_and_prompt(self, run: str, iteration: int, prompt: str) -> Path:
+    def pick_transcript_and_write_prompt(self, run: str, iteration: int, prompt: str) -> Path:
         """The path for the output of an iteration; writes its prompt to a file beside that."""
         output = self.new_log_path(run, iteration, ".jsonl")
         path = output.with_suffix(".prompt.md")

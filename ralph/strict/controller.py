@@ -16,9 +16,9 @@ from ralph.run.context import Run
 from ralph.run.evidence import accept_or_refuse_done, verify_unless_interrupted
 from ralph.run.judge import Iteration
 from ralph.run.stop_rules import Reason, Stop
-from ralph.strict.final_words import AttemptVerdict, commit_message, read_final_words, requested_mode
+from ralph.strict.final_words import AttemptVerdict, commit_message, read_agents_claim, requested_mode
 from ralph.strict.guard import TreeGuard
-from ralph.strict.roles import diff_from_saved_files, roles_of, save_files_for_diff
+from ralph.strict.roles import diff_since_build_began, roles_of, save_files_before_build
 from ralph.words import join_names, plural, timestamp
 
 _REJECTIONS = 3
@@ -40,7 +40,7 @@ class StrictController(PlainController):
         self._roles = roles_of(run.prepared_mode)
         self._token = acceptance.new_run_token()
 
-    def add_ids_and_tidy_marks(self) -> None:
+    def prepare_next_tasks(self) -> None:
         """Gives each task an id, ticks those whose subtasks are all done, and leaves none in progress."""
         if self._role:
             self._run.use_mode("build")
@@ -61,7 +61,7 @@ class StrictController(PlainController):
         notes = self._run_checks_before(task) if self._demands_proof and not task.note_values("begun") else []
         self._edit_and_vouch(lambda text: edits.with_new_evidence(edits.with_mark(text, "~", task.id), task.id, notes))
         values = acceptance.task_prompt_values(self._task_last_read, self._token, run.state)
-        run.replace_iteration_values(values={**values, "TEST_CHANGES": diff_from_saved_files(run, task.id)})
+        run.replace_iteration_values(values={**values, "TEST_CHANGES": diff_since_build_began(run, task.id)})
         return None
 
     @property
@@ -82,7 +82,7 @@ class StrictController(PlainController):
             self._guard.remember_tree()
         found = evidence.run_repeatable_checks(run, checks)
         if runs_programs:
-            self._guard.restore_guarded_state()
+            self._guard.put_back_after_checks()
         if found is None:
             return []
         notes = [Note("begun", f"{timestamp()} {self._guard.short_head()}".rstrip())]
@@ -114,7 +114,11 @@ class StrictController(PlainController):
         run.changes.disturbed = False  # the guard compares by itself, and faster
         if iteration.passed and not run.is_attempt and not run.read_progress().open:
             iteration = replace(iteration, refused=accept_or_refuse_done(run, is_verified=True))
-        elif not iteration.run_stop and (one := tasks.find_task(self._file.last.tasks, run.settings.task)) and one.done:
+        elif (
+            not iteration.run_stop
+            and (one := tasks.find_task(self._file.last.tasks, run.settings.task))
+            and one.counts_as_done
+        ):
             iteration = replace(iteration, run_stop=Stop(Reason.ONCE))  # even if a limit is reached with it
         return replace(iteration, commits=self._guard.committed)
 
@@ -122,13 +126,13 @@ class StrictController(PlainController):
         """Checks the attempt, then ticks and commits the task, hands it to the next role, or records why not."""
         run, task, guard = self._run, self._task, self._guard
         found = self._check_work(iteration)
-        guard.restore_guarded_state()
+        guard.put_back_after_checks()
         if found.is_pass and not guard.blocked:
             if locked := guard.wait_for_index():
                 return self._leave_task_for_later(replace(iteration, failed=locked))
             if role := self._roles.next_role_or_empty(self._role):
                 if role == self._roles.last_writer:
-                    save_files_for_diff(run, task.id)
+                    save_files_before_build(run, task.id)
                 self._mark_task(" ", "role", role)
             elif why := self._try_to_tick_and_commit(iteration, found.note):
                 found = AttemptVerdict(why_failed=why, red=True)
@@ -175,7 +179,7 @@ class StrictController(PlainController):
         failed = iteration.failed or (outside and f"{outside} changed, which is not allowed here: put back")
         if failed or turn.outcome is not Outcome.OK:
             return AttemptVerdict(why_failed=failed or turn.why)
-        claim = read_final_words(turn.final_words, turn.proposal or {}, token=self._token, task_id=task.id)
+        claim = read_agents_claim(turn.final_words, turn.proposal or {}, token=self._token, task_id=task.id)
         claim = AttemptVerdict() if claim.rejected and self._is_dismissed_by_user(claim.why_failed) else claim
         if not claim.is_pass or self._role not in (roles.last_writer, roles.fix):
             return claim
@@ -185,7 +189,7 @@ class StrictController(PlainController):
         for check in [*asked, None] if run.settings.verify else asked:
             ended = evidence.run_check(run, check) if check else verify_unless_interrupted(run)
             if ended and check and (ended.why_failed or not check.fields):
-                run.screen.say_unless_quiet(f"ralph: {ended.failure_with_output or ended.what}")
+                run.screen.say_unless_quiet(f"ralph: {ended.failure_with_output or ended.how_ended}")
             if ended is None:
                 return AttemptVerdict(why_failed="a signal came while it was checked")
             if ended.why_failed:
@@ -222,7 +226,7 @@ class StrictController(PlainController):
         """Ticks the task, then commits it, so that the commit has the tick. Returns why it could not, or nothing."""
         task, before = self._task, self._file.text
         self._edit_and_vouch(
-            edits.with_ticks_and_blocked_reopened,
+            edits.with_ticks_reopening_blocked,
             *(one.id for one in task.self_and_completed_parents),
             note="note" if note else "",
             why=note,
@@ -232,11 +236,11 @@ class StrictController(PlainController):
             self._guard.remember_tree()  # with that plan, which is the one to put back from now on
         message = commit_message(task.id, task.text, iteration.turn.final_words, self._role)
         failed = self._guard.try_to_commit_task(task.id, message)
-        self._guard.restore_guarded_state()
+        self._guard.put_back_after_checks()
         if failed:
             self._edit_and_vouch(lambda text: edits.restore_ralphs_sections(before, text).text)
         else:
-            save_files_for_diff(self._run, task.id)  # forgets them
+            save_files_before_build(self._run, task.id)  # forgets them
         return failed
 
     def end_work_and_unmark_tasks(self) -> None:
@@ -252,7 +256,7 @@ class StrictController(PlainController):
         self._edit_and_vouch(edits.with_ids_and_tidy_marks)
         self._guard.remember_tree()
         broken = evidence.find_broken_tasks(self._run)
-        self._guard.restore_guarded_state()
+        self._guard.put_back_after_checks()
         self._edit_and_vouch(edits.with_tasks_reopened, broken or {})
         return broken
 

@@ -48,7 +48,7 @@ class AttemptVerdict:
         return not (self.why_failed or self.why_blocked or self.why_unproved)
 
 
-def read_final_words(message: str, call: Mapping[str, Any], *, token: str, task_id: str) -> AttemptVerdict:
+def read_agents_claim(message: str, call: Mapping[str, Any], *, token: str, task_id: str) -> AttemptVerdict:
     """Returns what the agent's final words, or its last call of one of ralph's tools, claim about this task.
 
     A signal counts if it is alone on its line, or at the very end of the last line; not in code, in a quotation or

@@ -106,8 +106,8 @@ class TreeGuard:
         """Returns why the run has to end before git runs here again; empty if it need not."""
         settings = self._run.git_settings
         if not self.blocked:
-            now = self._snapshot_compared_files()
-            settings.find_file_changes(self._before.compared, now)
+            now = self._snapshot_hooks_and_outside_files()
+            settings.collect_file_changes(self._before.compared, now)
             self._before.compared = now
             self.blocked = settings.block_reason
             for one in settings.harmless:
@@ -115,11 +115,11 @@ class TreeGuard:
         return self.blocked
 
     @_disk_errors_end_the_run
-    def restore_guarded_state(self) -> None:
+    def put_back_after_checks(self) -> None:
         """Puts back what checks and hooks changed, since the agent may have written them."""
         undo_and_describe_changes(self._run, self.own_progress)
         if not self.why_no_git_may_run():
-            self._put_head_and_index_back()
+            self._put_head_and_index_back_keeping_ref()
             if self._before.only or self._shadow.is_protected_touched():  # a look at all files takes long
                 self._leave_or_put_back_forbidden()
 
@@ -130,11 +130,11 @@ class TreeGuard:
             return
         if self._repository and (names := [name for name in self._shadow.changes() if not name.endswith("/")]):
             self._repository.keep_files_under_ref(names)
-        _, undone = self._undo_and_list_left(lambda _: "thrown away")
+        _, undone = self._undo_or_leave_changes(lambda _: "thrown away")
         if count := sum(map(len, undone.values())):
             self._complain(f"restored {plural(count, 'file')}; what went is in {self._state.folder}/kept")
         if not self.blocked:
-            self._note_uncommitted(self._before.task, self._changed_earlier)
+            self._assign_uncommitted_to_task(self._before.task, self._changed_earlier)
 
     def wait_for_index(self) -> str:
         """Waits while another git holds the index, such as a `git commit` in an editor. Returns why in vain."""
@@ -167,11 +167,11 @@ class TreeGuard:
                 if left_out and not failed:
                     self._complain(f"{join_names(left_out)} changed, and no commit has that: git ignores it")
         if failed:
-            self._put_head_and_index_back()
+            self._put_head_and_index_back_keeping_ref()
             return failed
         if self._repository and self._before.head:
             self._before.head = self._repository.save_head_and_index()
-        self._note_uncommitted(task, ())
+        self._assign_uncommitted_to_task(task, ())
         return ""
 
     def why_commit_would_lack(self, path: Path, part: bytes) -> str:
@@ -239,19 +239,19 @@ class TreeGuard:
             task=run.iteration.task,
             is_strict=run.prepared_mode.is_strict_loop,
             only=run.settings.only,
-            repository_paths=repository.paths if repository else (),
+            repository_paths=repository.paths_from_git if repository else (),
             head=repository.save_head_and_index() if repository else None,
             root=str(self._root),
             own=shadow.own,
             protected=shadow.protected,
             snapshot=shadow.snapshot,
         )
-        self._before.compared = self._snapshot_compared_files()
+        self._before.compared = self._snapshot_hooks_and_outside_files()
         self._state.save_note(self._before)
 
-    def _snapshot_compared_files(self) -> dict[str, str]:
+    def _snapshot_hooks_and_outside_files(self) -> dict[str, str]:
         """The state of what is only compared: git's hooks and links; under --strict also files outside the tree."""
-        found = snapshot_hooks_and_rules(*self._repository.paths[:3]) if self._repository else {}
+        found = snapshot_hooks_and_rules(*self._repository.paths_from_git[:3]) if self._repository else {}
         outside = self._outside if self._before.is_strict else []
         for path in [path for place in outside for path in (place, *place.glob("*")) if path.is_file()]:
             text = files.read_text_or_empty(path)
@@ -267,7 +267,7 @@ class TreeGuard:
         """
         repository, before = self._repository, self._before
         if before.is_strict:
-            self._put_head_and_index_back(end)
+            self._put_head_and_index_back_keeping_ref(end)
         changed, undone = self._leave_or_put_back_forbidden()
         if end:  # what both changed, and is still there, is the task's
             changed -= {*self._changed_by_user} - {name for name in end.changes if os.path.lexists(self._root / name)}
@@ -278,7 +278,7 @@ class TreeGuard:
         if before.is_strict:
             findings.changed = sorted(changed)
             self._changed_earlier = self._state.uncommitted_files(before.task)
-            self._note_uncommitted(before.task, changed.union(self._changed_earlier))
+            self._assign_uncommitted_to_task(before.task, changed.union(self._changed_earlier))
         else:
             self._recommit_allowed_rest(changed, end, has_forbidden=bool(findings.outside))
         before.is_settled = True
@@ -292,13 +292,13 @@ class TreeGuard:
         if self.blocked or not repository or not head:
             return
         has_forbidden |= any(map(self._why_forbidden, repository.names_committed_since(head[1])))
-        if has_forbidden and (ref := self._put_head_and_index_back(end)):
+        if has_forbidden and (ref := self._put_head_and_index_back_keeping_ref(end)):
             message = repository.output_or_empty("log", "-1", "--format=%B", ref)
             _, failed, _ = repository.commit_files(changed, (), message, self._failure_of_git_with_hooks)
             if failed:
                 self._complain(f"what may stay of the agent's commits stays uncommitted: {failed}")
 
-    def _put_head_and_index_back(self, end: TreeAfterDeath | None = None) -> str:
+    def _put_head_and_index_back_keeping_ref(self, end: TreeAfterDeath | None = None) -> str:
         """Puts HEAD and the index back. Returns a ref to what HEAD was; empty if it was not moved to a new commit.
 
         What the user moved or staged after an iteration in which ralph died stays.
@@ -333,7 +333,7 @@ class TreeGuard:
 
     def _leave_or_put_back_forbidden(self) -> tuple[set[str], dict[str, list[str]]]:
         """Puts back what may not change. Returns the files that remain changed, and by reason what was put back."""
-        left, undone = self._undo_and_list_left(self._why_forbidden)
+        left, undone = self._undo_or_leave_changes(self._why_forbidden)
         for why, names in undone.items():
             where = f"put back; what was there is in {self._state.folder / 'kept'}"
             self._run.put_back.update(dict.fromkeys(names[:10], 0))
@@ -343,7 +343,7 @@ class TreeGuard:
             self._complain(what, once=within[0])
         return left.difference(within), undone
 
-    def _undo_and_list_left(self, why_undo: Callable[[str], str]) -> tuple[set[str], dict[str, list[str]]]:
+    def _undo_or_leave_changes(self, why_undo: Callable[[str], str]) -> tuple[set[str], dict[str, list[str]]]:
         """Undoes each change that has a reason to be, except the user's. Returns the others, and by reason the undone.
 
         Ignore rules are undone first, and alone, since they may hide other changes.
@@ -390,10 +390,10 @@ class TreeGuard:
         names.write_bytes(stdin)
         job = Command(["sh", "-c", 'exec "$@" 2>&1', "sh", *argv], run.env, output, stdin_path=names)
         run.console.set_activity("committing")
-        ended = run.command_runner.run_program("the commit", job, _HOOKS_S)
-        return ended._replace(what=f"git {ended.what}").failure_with_output if ended else "git was interrupted"
+        done = run.command_runner.run_program("the commit", job, _HOOKS_S)
+        return done._replace(how_ended=f"git {done.how_ended}").failure_with_output if done else "git was interrupted"
 
-    def _note_uncommitted(self, task: str, names: Collection[str]) -> None:
+    def _assign_uncommitted_to_task(self, task: str, names: Collection[str]) -> None:
         """Records, for the next run too, the files that attempts at this task changed and that are in no commit."""
         noted = self._state.load_note(UncommittedFiles) or UncommittedFiles()
         noted.by_task[task] = sorted(names)
@@ -404,7 +404,7 @@ def _settings_in_plan(plan_text: str, plan: Path) -> str:
     """Returns the settings in a plan, or all of a plan in JSON; the user may edit the words of a plan."""
     if plan.suffix == ".json" or "json" in plan_text:
         return plan_text
-    return repr([(one.variable, one.text) for one in sources.read_plan_settings(os.fsencode(plan_text), plan.name)])
+    return repr([(one.variable, one.text) for one in sources.read_directives(os.fsencode(plan_text), plan.name)])
 
 
 def undo_and_describe_changes(run: Run, before: bytes) -> tuple[str, ...]:

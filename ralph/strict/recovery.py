@@ -39,7 +39,7 @@ def recover_from_death(run: Run, held_lock: Lock) -> None:
     check_agents_and_prompt(run)  # else the rest is left to a run that can
     run.file.read_or_restore()  # puts the file back if it is gone
     try:
-        run.git_settings.find_changes_before_death()  # before any git runs
+        run.git_settings.collect_changes_before_death()  # before any git runs
         run.git_settings.record_begin_state()
         if why := run.git_settings.block_reason:
             raise RalphError(why, 4)  # noqa: TRY301 - the user decides, as with all that is raised here
@@ -48,7 +48,7 @@ def recover_from_death(run: Run, held_lock: Lock) -> None:
             undo_forbidden_changes(run, death, before, end)  # what may not change; the rest is its task's
         put_list_back(run, death, end)  # ticks that ralph did not make
         commit_ticked_tasks(run)  # or the tick is taken back
-        unverify_or_refuse_ralph_done(run)  # which was never checked
+        unverify_or_refuse_plan_done(run)  # which was never checked
     except RalphError as error:
         if error.exit_code == 4:
             run.file.edit(progress.with_run_blocked, error.message)
@@ -93,7 +93,7 @@ def put_list_back(run: Run, death: UnfinishedIteration, end: TreeAfterDeath | No
         undo_ticks(run, death.mode, own)
 
 
-def unverify_or_refuse_ralph_done(run: Run) -> None:
+def unverify_or_refuse_plan_done(run: Run) -> None:
     """Has an unchecked RALPH_DONE verified, or refuses it if nothing can verify it."""
     if run.read_progress().done:
         open_ones = describe_open_tasks(run.file.last)
@@ -112,7 +112,7 @@ def undo_forbidden_changes(
         run.state.remove_note(TreeBefore)
         raise RalphError(why, 4)
     task = tasks.find_task(tasks.read_tasks(death.last_vouched_text), before.task or None)
-    if task and task.done:  # as ralph vouches: it had passed, and ralph died during the commit
+    if task and task.counts_as_done:  # as ralph vouches: it had passed, and ralph died during the commit
         return
     if put_back := guard.undo_forbidden_of_dead_run(end):
         what = f"{'; '.join(put_back)} in the iteration in which ralph died, and is put back"
@@ -121,7 +121,7 @@ def undo_forbidden_changes(
 
 def commit_ticked_tasks(run: Run) -> None:
     """Commits tasks that were ticked and not committed, or unticks them."""
-    done = [task.id for task in run.file.last.tasks if task.done]
+    done = [task.id for task in run.file.last.tasks if task.counts_as_done]
     for name in filter(run.state.uncommitted_files, done):
         guard = TreeGuard(run)  # which knows of no HEAD to put back: the user decides where it is now
         if why := guard.try_to_commit_task(name, f"{name}: done before ralph was killed\n\nRalph-Task: {name}\n"):

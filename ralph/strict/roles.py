@@ -53,14 +53,14 @@ def roles_of(start: PreparedStart) -> Roles:
     return Roles(order, last_writer=writers[-1], fix=_FIX if mends else "")
 
 
-def save_files_for_diff(run: Run, task_id: str) -> None:
+def save_files_before_build(run: Run, task_id: str) -> None:
     """Saves the files that attempts at the task changed and no commit has, for the diff that its reviewer gets."""
     reviewed = run.state.load_note(FilesBeforeBuild) or FilesBeforeBuild()
     reviewed.texts[task_id] = {name: _read_tree_file(run, name) for name in run.state.uncommitted_files(task_id)}
     run.state.save_note(reviewed)
 
 
-def diff_from_saved_files(run: Run, task_id: str) -> str:
+def diff_since_build_began(run: Run, task_id: str) -> str:
     """Returns what build changed in these files since, as a diff; empty if it changed nothing."""
     found = list[str]()
     reviewed = run.state.load_note(FilesBeforeBuild) or FilesBeforeBuild()

@@ -96,9 +96,9 @@ def _rehearse_plan(asked: Invocation, folder: Path, *, is_sample: bool) -> tuple
     found, original = find_start(asked), lock.working_tree(Path.cwd())
     lock.acquire_lock(original)  # a run would change it meanwhile
     watched = ChangeFinder(original, ())
-    watched.begin()
+    watched.take_first_look()
     _say(_SAMPLE_INTRO if is_sample else _INTRO.format(top=original))
-    plan, run_there = _copy_with_fake_agent(found, original, folder)
+    plan, run_there = _copy_tree_with_fake_agent(found, original, folder)
     if is_sample:
         run_there("cat sample.md")
     last_mode, now = asked.mode or found.mode, found.progress_before
@@ -126,7 +126,7 @@ def _rehearse_plan(asked: Invocation, folder: Path, *, is_sample: bool) -> tuple
     return command, happened, wrong
 
 
-def _copy_with_fake_agent(found: PreparedStart, original: Path, folder: Path) -> tuple[str, Callable[..., int]]:
+def _copy_tree_with_fake_agent(found: PreparedStart, original: Path, folder: Path) -> tuple[str, Callable[..., int]]:
     """Copies the tree, goes there, and makes the fake agent; returns the plan's name there, and what runs a command.
 
     What would lead that command to the original leads to the copy.
