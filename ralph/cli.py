@@ -12,7 +12,7 @@ import click
 from ralph import __version__
 from ralph.errors import RalphError
 from ralph.process import signals
-from ralph.screen.text import is_output_on_terminal
+from ralph.screen.text import is_any_output_on_terminal
 from ralph.settings.options import FILE, OF_A_RUN, CommandWithGroupedHelp, parse_command_line
 from ralph.words import without_control_codes
 
@@ -72,7 +72,7 @@ def main(clock: object = None) -> None:
 
 def _print_error(error: RalphError) -> int:
     """Prints each problem on a line of its own and returns the exit code."""
-    if is_output_on_terminal() or not error.for_people or "RALPH_REHEARSAL" in os.environ:
+    if is_any_output_on_terminal() or not error.for_people or "RALPH_REHEARSAL" in os.environ:
         for line in error.message.splitlines():
             click.echo(f"ralph: {without_control_codes(line)}", err=True)
     return error.exit_code
@@ -178,7 +178,7 @@ _VERBS = [
     ),
     _make_verb(
         "log",
-        "ralph.commands.log:print_log",
+        "ralph.commands.log:print_log_or_iteration",
         """What happened: one line per iteration of PLAN; with N, or `last`, what that one said and did.
 
         A dash marks an iteration that changed nothing.

@@ -35,7 +35,7 @@ from tmux import Tmux, lines_only
 
 from ralph.plan.progress import parse
 from ralph.run.context import CurrentIteration
-from ralph.run.judge import TaskController
+from ralph.run.judge import BaseController
 from ralph.run.notices import status_lines
 from ralph.run.stop_rules import Tally
 from ralph.screen.text import display_width
@@ -323,7 +323,7 @@ def test_of_the_figures_in_the_status_line_as_many_are_shown_as_fit() -> None:
     tally = Tally(iterations=6, cost_usd=3.41)
     file = SimpleNamespace(path=Path("none"), last=parse(progress_text(*["x done"] * 3, *["open"] * 12).encode()))
     now: Any = SimpleNamespace(view=view, tally=tally, file=file, elapsed_s=lambda: 3720)
-    now.iteration, now.settings, now.controller = CurrentIteration(number=7), Settings(), TaskController()
+    now.iteration, now.settings, now.controller = CurrentIteration(number=7), Settings(), BaseController()
     now.console = SimpleNamespace(activity=None)
     for width, line in FITS.items():
         assert status_lines(now, width) == line

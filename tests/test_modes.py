@@ -245,10 +245,10 @@ from ralph.commands.session import run_session
 from ralph.loop.iteration import run_agent_once
 from ralph.plan.progress.file import ProgressFile
 from ralph.process import lock
-from ralph.run.judge import TaskController
+from ralph.run.judge import BaseController
 from ralph.settings.options import Invocation
 
-class Fourth(TaskController):
+class Fourth(BaseController):
     def __init__(self, run):
         self.run = run
     def run_or_await_iteration(self):

@@ -125,7 +125,7 @@ def test_each_edit_changes_its_lines_and_no_other_byte() -> None:
     marks, again = list[str](), now
     for _ in range(3):
         again = edits.with_mark(again, "!", "b", note="blocked", why=f"{edits.BY_AGENT}needs a")
-        again = edits.with_ticks_reopening_blocked(again, "a")
+        again = edits.with_ticks_reopening_agent_blocked(again, "a")
         marks.append(tasks.read_tasks(again)[1].mark)
     assert marks == [" ", " ", "!"], "an agent's word is doubted twice"
     assert edits.with_mark(now, "~", "b") == EDITED

@@ -100,13 +100,13 @@ class OutputReader:
         self._show({"type": "line", "text": text})
         return shorten(f"{shown_so_far}{text}\n", _TEXT_LENGTH, end=True)
 
-    def is_time_to_cut(self, most: float | None) -> bool:
+    def is_time_to_cut(self, max_context: float | None) -> bool:
         """Whether more than this part of the context is used, and interrupting the agent now loses nothing.
 
         That is when no tool runs and its answer begins to call one, so it wants to continue. claude does not report its
         cost if it is interrupted while it waits for the first byte of an answer (measured).
         """
-        return most is not None and self.so_far.context > most and self._calls_a_tool and not self.running
+        return max_context is not None and self.so_far.context > max_context and self._calls_a_tool and not self.running
 
     def read_last_line(self) -> None:
         """Takes in a last line without a line break; nothing more comes after that."""

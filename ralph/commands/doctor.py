@@ -121,7 +121,7 @@ class _Doctor:
         if not self.agents or not self.asked.plan:
             return
         found = start.find_start(self.asked)
-        for other in found.in_modes_with_own_agent():
+        for other in found.copies_for_modes_with_own_agent():
             self.agents += other.agents
             yield from (("warning", one.what, one.fix) for one in other.settings.remarks)
         found.load_mode_prompt()

@@ -13,7 +13,7 @@ from ralph.store import journal
 from ralph.words import format_moment, without_control_codes
 
 
-def print_log(  # noqa: PLR0913 - what can be asked for
+def print_log_or_iteration(  # noqa: PLR0913 - what can be asked for
     plan_word: str | None,
     *,
     number: str | None,

@@ -11,7 +11,7 @@ from ralph.plan.progress.file import ProgressFile
 from ralph.process import lock
 from ralph.run.prepared import PreparedStart
 from ralph.run.stop_rules import Reason, Stop, Tally, stop_reason
-from ralph.screen.text import is_output_on_terminal
+from ralph.screen.text import is_any_output_on_terminal
 from ralph.settings import options, sources
 
 
@@ -86,7 +86,7 @@ def find_start(asked: options.Invocation) -> PreparedStart:
 def why_nothing_to_do(start: PreparedStart, text: bytes) -> RalphError | None:
     """Returns why a run has nothing to do with this progress file, and what the user can do; None if there is work."""
     path, now = start.progress_path, progress.parse(text)
-    if now.blocked_by_ralph and is_output_on_terminal():
+    if now.blocked_by_ralph and is_any_output_on_terminal():
         now = progress.parse(progress.without_control_lines(text, "RALPH_BLOCKED"))
     if start.state_folder.unfinished_iteration() and now.blocked is None:
         return None  # what the run wrote that died was never checked

@@ -27,18 +27,18 @@ from ralph.process.supervisor import Supervisor
 from ralph.run import notices
 from ralph.run.console import Console
 from ralph.run.context import LiveState, Run, merge_checks_at_once
-from ralph.run.judge import TaskController
+from ralph.run.judge import BaseController
 from ralph.run.prepared import PreparedStart
 from ralph.run.stop_rules import Reason, Stop
 from ralph.screen import screen, view
-from ralph.screen.text import is_output_on_terminal
+from ralph.screen.text import is_any_output_on_terminal
 from ralph.settings import sources
 from ralph.store import journal
 from ralph.store.state import FirstVerifyResult, OpenedBreaker
 from ralph.words import plural
 
 
-def make_controller(run: Run) -> TaskController:
+def make_controller(run: Run) -> BaseController:
     """Returns the controller for the mode of the run. Raises RalphError if it cannot work here."""
     start, settings = run.prepared_mode, run.settings
     if not (settings.strict or settings.only):
@@ -63,7 +63,7 @@ def run_session(
     start: PreparedStart,
     file: ProgressFile,
     held_lock: Lock,
-    make_controller: Callable[[Run], TaskController] = make_controller,
+    make_controller: Callable[[Run], BaseController] = make_controller,
 ) -> int:
     """Runs the loop to its end and returns the exit code, 128 + its number if a signal ended it.
 
@@ -93,7 +93,7 @@ def run_session(
 
 
 def _open_run(
-    start: PreparedStart, file: ProgressFile, held_lock: Lock, make_controller: Callable[[Run], TaskController]
+    start: PreparedStart, file: ProgressFile, held_lock: Lock, make_controller: Callable[[Run], BaseController]
 ) -> Run:
     """Starts the supervisors and returns the context of a run."""
     settings, asked, state = start.settings, start.asked, start.state_folder
@@ -172,11 +172,11 @@ def _prepare_session(run: Run, held_lock: Lock) -> None:
     if start.is_strict_loop and file.last.verified and start.has_tree_changed_since_verified(file.last):
         file.edit(progress.without_control_lines, "Verified")
     now = file.last
-    if now.blocked_by_ralph and is_output_on_terminal():
+    if now.blocked_by_ralph and is_any_output_on_terminal():
         run.console.complain(f"took RALPH_BLOCKED out of {file.path}, since you are here; it said: {now.blocked}")
         file.edit(progress.without_control_lines, "RALPH_BLOCKED")
     state.remove_iteration_note()
-    run.screen.say_unless_quiet(f"ralph: {notices.run_heading(run)}")
+    run.screen.say_unless_quiet(f"ralph: {notices.first_line_of_run(run)}")
     if opened := state.load_note(OpenedBreaker):
         run.tally.set_one_below_limit(opened.reason, run.settings)
     state.remove_note(OpenedBreaker)
@@ -205,7 +205,7 @@ def _close_run(run: Run, stop: Stop) -> None:
     if has_begun or reason is not Reason.HOPELESS:
         run.screen.say(f"ralph: {notices.run_closing_line(run, stop)}")
     if has_begun:
-        if reason.code == 1 and not (is_output_on_terminal() and stop.why in "\n".join(run.last_lines)):
+        if reason.code == 1 and not (is_any_output_on_terminal() and stop.why in "\n".join(run.last_lines)):
             run.console.complain(stop.why)
         notices.notify_ended(run, stop)
     deadline = time.monotonic() + run.clock.notices_wait_s

@@ -18,8 +18,8 @@ from ralph.process import signals
 from ralph.process.supervisor import Command
 from ralph.run import notices
 from ralph.run.context import Run
-from ralph.run.evidence import refuse_ralph_done
-from ralph.run.judge import AroundTurn, Iteration, TaskController, count_in_tally, quote_tasks, wait_before_repeat_s
+from ralph.run.evidence import refuse_plan_done
+from ralph.run.judge import AroundTurn, BaseController, Iteration, count_in_tally, quote_tasks, wait_before_repeat_s
 from ralph.run.stop_rules import Reason, Stop, is_done_check_due, remaining_usd
 from ralph.store import journal
 from ralph.store.state import UnfinishedIteration
@@ -32,7 +32,7 @@ _BEAT_S = 300.0
 _FILES = 100
 
 
-class PlainController(TaskController):
+class PlainController(BaseController):
     """The agent picks, ticks and commits; ralph checks the result."""
 
     def __init__(self, run: Run, around_turn: AroundTurn | None):
@@ -48,7 +48,7 @@ class PlainController(TaskController):
         if self._run.settings.once:
             judged = undo_ticks_and_end_mode(self._run, judged)
         if judged.refused:
-            refuse_ralph_done(self._run, judged.refused, judged.missing)
+            refuse_plan_done(self._run, judged.refused, judged.missing)
         return judged
 
 

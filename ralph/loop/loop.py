@@ -8,7 +8,7 @@ from ralph.loop.iteration import notify_and_pause_or_wait, pause_between, record
 from ralph.loop.modes import advance_mode, claim_done_if_all_ticked, follow_mode_line, request_validation_if_due
 from ralph.plan import progress
 from ralph.run.context import Run
-from ralph.run.evidence import accept_done_or_count_refusal, run_first_verify_if_due
+from ralph.run.evidence import accept_plan_done_or_count_refusal, run_first_verify_if_due
 from ralph.run.judge import judge_iteration
 from ralph.run.stop_rules import Reason, Stop, is_done_check_due
 from ralph.store.state import AnnouncedConversation, OpenedBreaker
@@ -25,7 +25,7 @@ def loop(run: Run) -> Stop:
         record_and_report(run, iteration)
         stop = run.controller.defer_stop_if_busy(iteration.run_stop or notify_and_pause_or_wait(run, iteration))
         stop = stop or prepare_next_iteration(run)
-    return write_run_end_to_progress_file(run, run.stop_if_git_tampered() or stop)
+    return record_run_end(run, run.stop_if_git_tampered() or stop)
 
 
 def prepare_next_iteration(run: Run) -> Stop | None:
@@ -39,9 +39,9 @@ def prepare_next_iteration(run: Run) -> Stop | None:
     request_validation_if_due(run)
     if run.file.last.mode != run.live.file_mode:
         follow_mode_line(run)
-    run.controller.prepare_next_tasks()
+    run.controller.tidy_task_list()
     while is_done_check_due(run.file.last, run.settings) and not run.stop_if_interrupted():
-        accept_done_or_count_refusal(run)
+        accept_plan_done_or_count_refusal(run)
         if run.stop_reason() or (run.controller.picks_tasks and run.settings.max_failures is None):
             break  # no agent fixes what fails if all is ticked, and nothing counts the failures
         pause_between(run)
@@ -53,7 +53,7 @@ def prepare_next_iteration(run: Run) -> Stop | None:
     return prepare_next_iteration(run) if stop and advance_mode(run, stop) else stop
 
 
-def write_run_end_to_progress_file(run: Run, stop: Stop) -> Stop:
+def record_run_end(run: Run, stop: Stop) -> Stop:
     """Writes the end of the run into the progress file, with RALPH_BLOCKED if another run would only fail again."""
     if stop.reason is not Reason.TAMPERED:  # else the next run would take its changes for the user's
         stop = run.stop_if_interrupted() or stop

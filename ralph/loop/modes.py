@@ -10,7 +10,7 @@ from ralph.plan import progress
 from ralph.plan.tasks import edits
 from ralph.run import acceptance, evidence, notices
 from ralph.run.context import Run
-from ralph.run.judge import Iteration, TaskController, describe_open_tasks, quote_tasks
+from ralph.run.judge import BaseController, Iteration, describe_open_tasks, quote_tasks
 from ralph.run.stop_rules import Reason, Stop
 from ralph.words import join_names, plural
 
@@ -20,7 +20,7 @@ _PROVES_NOTHING = "hold before anything is built, so they prove nothing"
 
 def check_agents_and_prompt(run: Run) -> None:
     """Raises RalphError if no iteration can begin, before anything of an earlier run is used up."""
-    for start in (run.prepared_mode, *run.prepared_mode.in_modes_with_own_agent()):
+    for start in (run.prepared_mode, *run.prepared_mode.copies_for_modes_with_own_agent()):
         check_installed(start.agents, start.settings)
         run.print_setting_remarks(start.settings)
     run.prepared_mode.load_mode_prompt()
@@ -38,7 +38,7 @@ def set_up_controller(run: Run) -> None:
 def close_controller(run: Run) -> None:
     """Leaves a mode, even after an error: closes its controller and clears the current task."""
     run.controller.end_work_and_unmark_tasks()
-    run.live.controller = TaskController()
+    run.live.controller = BaseController()
     run.replace_iteration_values(task="", values={})
 
 
@@ -152,7 +152,7 @@ def _choose_after_validation(run: Run, *, run_goes_on: bool) -> Stop | None:
     if not left:
         run.file.edit(progress.with_mode, "build", "")
         run.file.edit(progress.with_status, "RALPH_DONE")
-        evidence.accept_done_or_count_refusal(run)
+        evidence.accept_plan_done_or_count_refusal(run)
         if run.file.last.done:
             return Stop(Reason.DONE)
         left = describe_open_tasks(run.file.last) or run.tally.last_failure
@@ -174,7 +174,7 @@ def _report_checks_passing_already(run: Run) -> bool:
     """Reports which checks of open tasks pass before anything is built; True if that is new, to repeat planning."""
     if not (run.settings.strict and run.settings.evidence) or run.prepared_mode.rehearsal:
         return False
-    found = evidence.run_repeatable_checks(run, acceptance.checks_of_tasks(run.file.last.open)) or {}
+    found = evidence.run_repeatable_checks(run, acceptance.all_checks_of_tasks(run.file.last.open)) or {}
     held_checks = [text for text, ended in found.items() if not ended.why_failed]
     marker = _PROVES_NOTHING.encode()
     if held_checks:

@@ -86,7 +86,7 @@ class Channel(NamedTuple):
     help: Mapping[str, str] = {}
     defaults: Mapping[str, str] = {}
     request: Mapping[str, Any] = {}
-    """The arguments for `try_http_request`; strings in it are templates."""
+    """The arguments for `request_status_and_error`; strings in it are templates."""
     command: Strings = ()
     """A program and its arguments, which are templates too."""
     checked: bool = False
@@ -153,7 +153,7 @@ def _deliver(channel: Channel, variables: Values, timeout_s: float) -> str:
         return f"{program}: exit code {code}" if channel.checked and code else ""
     request = fill_templates(channel.request, variables)
     for pause_s in (timeout_s / 15, 0):
-        status, text = try_http_request(**request, timeout_s=timeout_s * 0.4)
+        status, text = request_status_and_error(**request, timeout_s=timeout_s * 0.4)
         if 0 < status < 300:
             return ""
         if 0 < status < 500 and status != 429:
@@ -163,7 +163,7 @@ def _deliver(channel: Channel, variables: Values, timeout_s: float) -> str:
     return f"{cut_urls_to_hosts(request['url'])}: {answer}"
 
 
-def try_http_request(  # noqa: PLR0913 - what a request is made of
+def request_status_and_error(  # noqa: PLR0913 - what a request is made of
     url: str,
     method: str = "POST",
     *,

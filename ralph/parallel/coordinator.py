@@ -23,7 +23,7 @@ from ralph.plan import progress, tasks
 from ralph.plan.tasks import Task, edits
 from ralph.run import acceptance, evidence, notices
 from ralph.run.context import CurrentIteration, Run, merge_checks_at_once
-from ralph.run.judge import Iteration, TaskController, TurnFindings
+from ralph.run.judge import BaseController, Iteration, TurnFindings
 from ralph.run.stop_rules import Reason, Stop, remaining_usd, stop_reason
 from ralph.words import format_duration, plural
 
@@ -33,7 +33,7 @@ _POLL_S = 0.5
 _RESTARTS = 2
 
 
-class ParallelController(TaskController):
+class ParallelController(BaseController):
     """Has several tasks tried at the same time, instead of one after the other."""
 
     picks_tasks = True
@@ -87,7 +87,7 @@ class ParallelController(TaskController):
             lines.append(f"{attempt.task.id} · {format_duration(now - attempt.iteration.began)} · {doing}")
         return lines
 
-    def prepare_next_tasks(self) -> None:
+    def tidy_task_list(self) -> None:
         """Gives each task an id, ticks those whose parts are all done, and marks only our tasks as in progress."""
         self._file.edit(edits.with_ids_and_tidy_marks, *[attempt.task.id for attempt in self._running_or_queued])
 
@@ -180,7 +180,7 @@ class ParallelController(TaskController):
                 ready = None
             else:
                 for entry in queue.pick_due_checks():
-                    self._executor.begin(entry, self._jobs.make_merge_check(entry))
+                    self._executor.begin(entry, self._jobs.make_check_before_merge(entry))
                 ready = next(filter(self._is_taken_back, queue.entries), queue.entry_checked_on_tip())
             if ready:
                 return self._iteration(ready)
@@ -300,10 +300,10 @@ class ParallelController(TaskController):
     def _tick_merged_task(self, iteration: Iteration, merged_commits: Commits) -> Iteration:
         """Ticks the task; its commit, if there is one, is on the branch by now."""
         run = self._run
-        self._file.edit(edits.with_ticks_reopening_blocked, self.last.task.id)
+        self._file.edit(edits.with_ticks_reopening_agent_blocked, self.last.task.id)
         self.queue.remove_entry(self.last.task)
-        self.prepare_next_tasks()
-        wrong = () if run.read_progress().open else evidence.accept_or_refuse_done(run, is_verified=True)
+        self.tidy_task_list()
+        wrong = () if run.read_progress().open else evidence.accept_or_refuse_plan_done(run, is_verified=True)
         return replace(iteration, moved=True, passed=True, refused=wrong, commits=merged_commits)
 
     def reopen_broken_tasks(self) -> Mapping[str, str] | None:
@@ -318,6 +318,6 @@ class ParallelController(TaskController):
         """Ends all work, also after an error, and marks no task as in progress any more."""
         for attempt in self._running_or_queued:
             attempt.is_canceled = True
-        self._executor.close_and_await_attempts()
+        self._executor.shut_down_and_wait()
         with contextlib.suppress(RalphError):
             self._file.edit(edits.with_ids_and_tidy_marks)

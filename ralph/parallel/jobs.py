@@ -103,7 +103,7 @@ class JobMaker:
             keep=settings.keep_clones,
         )
 
-    def make_merge_check(self, attempt: TaskAttempt) -> TaskJob:
+    def make_check_before_merge(self, attempt: TaskAttempt) -> TaskJob:
         """Returns the job to check the attempt's commit on top of its base, applied in place of an agent's work."""
         job, script = self.make_job(attempt), _APPLIES.replace("COMMIT", attempt.commit)
         files = {**job.files, _AGENT: (0o700, script.replace("TASK", attempt.task.id))}

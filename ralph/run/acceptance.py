@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ralph import files
 from ralph.errors import RalphError
-from ralph.notify.channels import cut_urls_to_hosts, try_http_request
+from ralph.notify.channels import cut_urls_to_hosts, request_status_and_error
 from ralph.plan import tasks
 from ralph.plan.progress import encode_text, shorten_output
 from ralph.plan.prompt import Value
@@ -107,7 +107,7 @@ def parse_check(text: str) -> Check:
     return Check(text)
 
 
-def checks_of_tasks(listed: Iterable[Task]) -> list[Check]:
+def all_checks_of_tasks(listed: Iterable[Task]) -> list[Check]:
     """Returns the checks of these tasks, including those that no machine can run."""
     return [parse_check(line) for task in listed for line in task.note_values("verify")]
 
@@ -149,7 +149,7 @@ def evaluate_check(
         cannot_run = code in (126, 127)  # the shell found no such program
     else:
         method, url = fields["method"].upper(), base_url.rstrip("/") + fields["url"]
-        code, output = try_http_request(url, method, timeout_s=_ANSWER_S)  # with no secret of ours
+        code, output = request_status_and_error(url, method, timeout_s=_ANSWER_S)  # with no secret of ours
         came = f"returned {code}" if code else f"got no answer from {cut_urls_to_hosts(base_url)}"
         what = f"{method} {one_line(fields['url'], _SHOWN)} {came}"
         cannot_run = not code
@@ -185,7 +185,7 @@ def validate_list(text: bytes, name: str, settings: Settings) -> Sequence[Task]:
     listed = tasks.read_tasks(edits.with_ids_and_tidy_marks(text))
     wrong = tasks.find_problems(listed)
     for task in listed:
-        for one in () if task.counts_as_done else checks_of_tasks([task]):
+        for one in () if task.counts_as_done else all_checks_of_tasks([task]):
             if not one.fields and settings.criteria == "strict":
                 wrong.append(f"line {task.number}: {one.text}: no machine can check this, and --criteria is strict")
             if "url" in one.fields and settings.base_url is None:
@@ -208,7 +208,7 @@ def nothing_to_begin(listed: Sequence[Task], alone: str | None = None) -> Stop:
 
 def task_prompt_values(task: Task, run_token: str, state: State) -> dict[str, Value]:
     """Returns the variables with which a prompt describes this task."""
-    asked = checks_of_tasks(task.self_and_completed_parents)
+    asked = all_checks_of_tasks(task.self_and_completed_parents)
     own = [message.partition(": ")[2] for message in task.note_values("role") if ": " in message]
     return {
         "TASK_ID": task.id,

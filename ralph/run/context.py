@@ -20,7 +20,7 @@ from ralph.process.clock import ClockAndLimits
 from ralph.process.supervisor import Command, Ended, OnOutput, ShouldEnd, Supervisor
 from ralph.run.command_runner import CommandRunner
 from ralph.run.console import Console
-from ralph.run.judge import TaskController
+from ralph.run.judge import BaseController
 from ralph.run.prepared import PreparedStart
 from ralph.run.stop_rules import Reason, Stop, Tally, stop_reason
 from ralph.screen.screen import Screen
@@ -56,7 +56,7 @@ class LiveState:
 
     prepared_mode: PreparedStart
     """The mode in force, with its settings and prompt; replaced as a whole."""
-    controller: TaskController = field(default_factory=TaskController)
+    controller: BaseController = field(default_factory=BaseController)
     """What picks, checks, ticks and commits tasks in that mode."""
     iteration: CurrentIteration = CurrentIteration()  # noqa: RUF009 - immutable
     file_mode: str
@@ -79,7 +79,7 @@ class Run:
     """What the last iterations came to, and what was put back in them, for the last notice."""
     modes: dict[tuple[str, bool], PreparedStart]
     """The modes entered so far, by name and whether it is a role, so that each template is read once."""
-    make_controller: Callable[["Run"], TaskController]
+    make_controller: Callable[["Run"], BaseController]
     file: ProgressFile
     state: State
     clock: ClockAndLimits
@@ -123,7 +123,7 @@ class Run:
         return self.prepared_mode.settings
 
     @property
-    def controller(self) -> TaskController:
+    def controller(self) -> BaseController:
         """What picks, checks, ticks and commits tasks in that mode."""
         return self.live.controller
 

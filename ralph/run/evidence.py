@@ -84,12 +84,12 @@ def _describe_later_commits(run: Run, task_id: str) -> str:
     return f" (since: {join_names(later, 1)})" if later else ""
 
 
-def accept_done_or_count_refusal(run: Run) -> None:
+def accept_plan_done_or_count_refusal(run: Run) -> None:
     """Accepts a RALPH_DONE, or refuses it, which counts toward the limit.
 
     Work that the user adds meanwhile also keeps the plan from being done, but is not a refusal.
     """
-    if reasons := accept_or_refuse_done(run):
+    if reasons := accept_or_refuse_plan_done(run):
         run.tally.refusals += 1
         run.tally.last_failure = why = one_line("; ".join(reasons), REASON_LENGTH)
         if run.last_lines:
@@ -97,7 +97,7 @@ def accept_done_or_count_refusal(run: Run) -> None:
     run.state.remove_iteration_note()
 
 
-def accept_or_refuse_done(run: Run, *, is_verified: bool = False) -> Sequence[str]:
+def accept_or_refuse_plan_done(run: Run, *, is_verified: bool = False) -> Sequence[str]:
     """Returns why RALPH_DONE was refused; empty if it was accepted, or if a signal left that open.
 
     No task may be open, then the checks of all ticked tasks must pass once more, then the verify command.
@@ -113,15 +113,15 @@ def accept_or_refuse_done(run: Run, *, is_verified: bool = False) -> Sequence[st
         if (verified := verify_unless_interrupted(run)) is None:
             return ()
         if verified.why_failed:
-            refuse_ralph_done(run, [verified.why_failed], output=verified.output)
+            refuse_plan_done(run, [verified.why_failed], output=verified.output)
             return [verified.failure_with_output]
     if reasons:
-        refuse_ralph_done(run, reasons)
+        refuse_plan_done(run, reasons)
     elif new := _open_tasks_and_message_lines(run) - before:
         run.console.complain(f"back to work: {join_names(sorted(new))} came while it was verified")
         run.file.edit(progress.with_status, "IN_PROGRESS")
     else:
-        _accept_plan_done(run)
+        _write_plan_done(run)
     return reasons
 
 
@@ -132,7 +132,7 @@ def _open_tasks_and_message_lines(run: Run) -> set[str]:
     return {task.whole for task in now.open}.union(messages)
 
 
-def _accept_plan_done(run: Run) -> None:
+def _write_plan_done(run: Run) -> None:
     """Records that RALPH_DONE is true, and removes what an earlier refusal left in the file."""
     settings = run.settings
     if run.controller.picks_tasks:  # so ralph sets the status
@@ -145,7 +145,7 @@ def _accept_plan_done(run: Run) -> None:
         run.file.edit(progress.with_done_verified, f"{timestamp()} {run.changes.commit_and_digest()}{alone}")
 
 
-def refuse_ralph_done(run: Run, reasons: Sequence[str], vanished: Sequence[Task] = (), output: str = "") -> None:
+def refuse_plan_done(run: Run, reasons: Sequence[str], vanished: Sequence[Task] = (), output: str = "") -> None:
     """Removes RALPH_DONE; puts the vanished tasks back, and writes the reasons for the next iteration."""
     for reason in reasons:
         run.console.complain(f"RALPH_DONE refused: {reason}")

@@ -75,7 +75,7 @@ AroundTurn = Callable[[], AbstractContextManager[TurnFindings]]
 """Surrounds a turn of the agent, to watch over the working tree; the findings are complete when it is over."""
 
 
-class TaskController:
+class BaseController:
     """Picks, checks and ticks tasks around the turns of the agent. This one does nothing, and runs no agent."""
 
     around_turn: AroundTurn = staticmethod(lambda: nullcontext(TurnFindings()))
@@ -93,7 +93,7 @@ class TaskController:
         """A line for each agent at work besides the one of the iteration."""
         return ()
 
-    def prepare_next_tasks(self) -> None:
+    def tidy_task_list(self) -> None:
         """Brings the task list into the form that the next choice needs."""
 
     def begin_next_tasks(self) -> Stop | None:

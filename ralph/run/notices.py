@@ -39,7 +39,7 @@ HANDOVER = "RALPH_HANDOVER"
 """A variable of an attempt's environment: the handover of the attempt before it at the same task."""
 
 
-def run_heading(run: Run) -> str:
+def first_line_of_run(run: Run) -> str:
     """The first line of a run: where its progress is, why it may not commit, what it found, who gets notices."""
     settings, commit, names = (
         run.settings,

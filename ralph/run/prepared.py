@@ -76,7 +76,7 @@ class PreparedStart:
 
         return choose_agents(self.settings, self.asked.agent_arguments)
 
-    def in_modes_with_own_agent(self) -> list["PreparedStart"]:
+    def copies_for_modes_with_own_agent(self) -> list["PreparedStart"]:
         """Returns a copy for each mode that has an agent of its own."""
         modes = available_modes(self.settings.prompts)
         named = {one.variable for one in self.given}

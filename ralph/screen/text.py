@@ -60,7 +60,7 @@ def wrap(text: str, width: int | None) -> Iterator[str]:
         yield line[at:]
 
 
-def is_output_on_terminal() -> bool:
+def is_any_output_on_terminal() -> bool:
     """Whether stdout or stderr is a terminal, so that somebody sees what is printed."""
     return os.isatty(1) or os.isatty(2)
 

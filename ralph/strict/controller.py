@@ -13,12 +13,12 @@ from ralph.plan.tasks import Note, Task, edits
 from ralph.run import acceptance, evidence
 from ralph.run.acceptance import Check
 from ralph.run.context import Run
-from ralph.run.evidence import accept_or_refuse_done, verify_unless_interrupted
+from ralph.run.evidence import accept_or_refuse_plan_done, verify_unless_interrupted
 from ralph.run.judge import Iteration
 from ralph.run.stop_rules import Reason, Stop
 from ralph.strict.final_words import AttemptVerdict, commit_message, read_agents_claim, requested_mode
 from ralph.strict.guard import TreeGuard
-from ralph.strict.roles import diff_since_build_began, roles_of, save_files_before_build
+from ralph.strict.roles import diff_of_files_saved_before_build, roles_of, save_files_before_build
 from ralph.words import join_names, plural, timestamp
 
 _REJECTIONS = 3
@@ -40,7 +40,7 @@ class StrictController(PlainController):
         self._roles = roles_of(run.prepared_mode)
         self._token = acceptance.new_run_token()
 
-    def prepare_next_tasks(self) -> None:
+    def tidy_task_list(self) -> None:
         """Gives each task an id, ticks those whose subtasks are all done, and leaves none in progress."""
         if self._role:
             self._run.use_mode("build")
@@ -61,7 +61,7 @@ class StrictController(PlainController):
         notes = self._run_checks_before(task) if self._demands_proof and not task.note_values("begun") else []
         self._edit_and_vouch(lambda text: edits.with_new_evidence(edits.with_mark(text, "~", task.id), task.id, notes))
         values = acceptance.task_prompt_values(self._task_last_read, self._token, run.state)
-        run.replace_iteration_values(values={**values, "TEST_CHANGES": diff_since_build_began(run, task.id)})
+        run.replace_iteration_values(values={**values, "TEST_CHANGES": diff_of_files_saved_before_build(run, task.id)})
         return None
 
     @property
@@ -75,14 +75,14 @@ class StrictController(PlainController):
 
     def _run_checks_before(self, task: Task) -> list[Note]:
         """Runs the checks of a task before its first attempt. Returns notes: those that pass already prove nothing."""
-        run, checks = self._run, acceptance.checks_of_tasks(task.self_and_completed_parents)
+        run, checks = self._run, acceptance.all_checks_of_tasks(task.self_and_completed_parents)
         runs_programs = any("command" in one.fields for one in checks)
         if runs_programs:  # an agent may have written them
             self._edit_and_vouch(bytes)
             self._guard.remember_tree()
         found = evidence.run_repeatable_checks(run, checks)
         if runs_programs:
-            self._guard.put_back_after_checks()
+            self._guard.undo_forbidden_after_checks()
         if found is None:
             return []
         notes = [Note("begun", f"{timestamp()} {self._guard.short_head()}".rstrip())]
@@ -113,7 +113,7 @@ class StrictController(PlainController):
             iteration = replace(iteration, run_stop=Stop(Reason.TAMPERED, why))
         run.changes.disturbed = False  # the guard compares by itself, and faster
         if iteration.passed and not run.is_attempt and not run.read_progress().open:
-            iteration = replace(iteration, refused=accept_or_refuse_done(run, is_verified=True))
+            iteration = replace(iteration, refused=accept_or_refuse_plan_done(run, is_verified=True))
         elif (
             not iteration.run_stop
             and (one := tasks.find_task(self._file.last.tasks, run.settings.task))
@@ -126,7 +126,7 @@ class StrictController(PlainController):
         """Checks the attempt, then ticks and commits the task, hands it to the next role, or records why not."""
         run, task, guard = self._run, self._task, self._guard
         found = self._check_work(iteration)
-        guard.put_back_after_checks()
+        guard.undo_forbidden_after_checks()
         if found.is_pass and not guard.blocked:
             if locked := guard.wait_for_index():
                 return self._leave_task_for_later(replace(iteration, failed=locked))
@@ -183,7 +183,7 @@ class StrictController(PlainController):
         claim = AttemptVerdict() if claim.rejected and self._is_dismissed_by_user(claim.why_failed) else claim
         if not claim.is_pass or self._role not in (roles.last_writer, roles.fix):
             return claim
-        checks = acceptance.checks_of_tasks(task.self_and_completed_parents)
+        checks = acceptance.all_checks_of_tasks(task.self_and_completed_parents)
         # no fake agent can meet them
         asked = [] if run.prepared_mode.rehearsal else acceptance.join_browser_actions(checks)
         for check in [*asked, None] if run.settings.verify else asked:
@@ -226,7 +226,7 @@ class StrictController(PlainController):
         """Ticks the task, then commits it, so that the commit has the tick. Returns why it could not, or nothing."""
         task, before = self._task, self._file.text
         self._edit_and_vouch(
-            edits.with_ticks_reopening_blocked,
+            edits.with_ticks_reopening_agent_blocked,
             *(one.id for one in task.self_and_completed_parents),
             note="note" if note else "",
             why=note,
@@ -236,7 +236,7 @@ class StrictController(PlainController):
             self._guard.remember_tree()  # with that plan, which is the one to put back from now on
         message = commit_message(task.id, task.text, iteration.turn.final_words, self._role)
         failed = self._guard.try_to_commit_task(task.id, message)
-        self._guard.put_back_after_checks()
+        self._guard.undo_forbidden_after_checks()
         if failed:
             self._edit_and_vouch(lambda text: edits.restore_ralphs_sections(before, text).text)
         else:
@@ -256,7 +256,7 @@ class StrictController(PlainController):
         self._edit_and_vouch(edits.with_ids_and_tidy_marks)
         self._guard.remember_tree()
         broken = evidence.find_broken_tasks(self._run)
-        self._guard.put_back_after_checks()
+        self._guard.undo_forbidden_after_checks()
         self._edit_and_vouch(edits.with_tasks_reopened, broken or {})
         return broken
 
@@ -272,6 +272,6 @@ class StrictController(PlainController):
 
     def _edit_and_vouch(self, change: Callable[..., bytes], *more: object, **named: object) -> None:
         """Edits the list, and records that first: recovery takes unrecorded edits for the agent's."""
-        self._run.state.save_vouched_text(change(self._file.text, *more, **named))
+        self._run.state.save_vouched_text_for_recovery(change(self._file.text, *more, **named))
         self._file.edit(change, *more, **named)
         self._guard.own_progress = self._file.text

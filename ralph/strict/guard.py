@@ -115,13 +115,13 @@ class TreeGuard:
         return self.blocked
 
     @_disk_errors_end_the_run
-    def put_back_after_checks(self) -> None:
+    def undo_forbidden_after_checks(self) -> None:
         """Puts back what checks and hooks changed, since the agent may have written them."""
         undo_and_describe_changes(self._run, self.own_progress)
         if not self.why_no_git_may_run():
             self._put_head_and_index_back_keeping_ref()
             if self._before.only or self._shadow.is_protected_touched():  # a look at all files takes long
-                self._leave_or_put_back_forbidden()
+                self._put_back_forbidden()
 
     @_disk_errors_end_the_run
     def put_back_all_files(self) -> None:
@@ -268,7 +268,7 @@ class TreeGuard:
         repository, before = self._repository, self._before
         if before.is_strict:
             self._put_head_and_index_back_keeping_ref(end)
-        changed, undone = self._leave_or_put_back_forbidden()
+        changed, undone = self._put_back_forbidden()
         if end:  # what both changed, and is still there, is the task's
             changed -= {*self._changed_by_user} - {name for name in end.changes if os.path.lexists(self._root / name)}
         if repository and not self.blocked:
@@ -331,7 +331,7 @@ class TreeGuard:
             repository.put_index_back()
         return kept
 
-    def _leave_or_put_back_forbidden(self) -> tuple[set[str], dict[str, list[str]]]:
+    def _put_back_forbidden(self) -> tuple[set[str], dict[str, list[str]]]:
         """Puts back what may not change. Returns the files that remain changed, and by reason what was put back."""
         left, undone = self._undo_or_leave_changes(self._why_forbidden)
         for why, names in undone.items():

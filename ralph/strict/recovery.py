@@ -12,7 +12,7 @@ from ralph.plan.tasks import edits
 from ralph.process.lock import Lock
 from ralph.process.programs import end_marked_processes
 from ralph.run.context import Run
-from ralph.run.evidence import refuse_ralph_done
+from ralph.run.evidence import refuse_plan_done
 from ralph.run.judge import describe_open_tasks
 from ralph.screen.view import AgentView
 from ralph.store import journal
@@ -48,7 +48,7 @@ def recover_from_death(run: Run, held_lock: Lock) -> None:
             undo_forbidden_changes(run, death, before, end)  # what may not change; the rest is its task's
         put_list_back(run, death, end)  # ticks that ralph did not make
         commit_ticked_tasks(run)  # or the tick is taken back
-        unverify_or_refuse_plan_done(run)  # which was never checked
+        recheck_or_refuse_plan_done(run)  # which was never checked
     except RalphError as error:
         if error.exit_code == 4:
             run.file.edit(progress.with_run_blocked, error.message)
@@ -93,14 +93,14 @@ def put_list_back(run: Run, death: UnfinishedIteration, end: TreeAfterDeath | No
         undo_ticks(run, death.mode, own)
 
 
-def unverify_or_refuse_plan_done(run: Run) -> None:
+def recheck_or_refuse_plan_done(run: Run) -> None:
     """Has an unchecked RALPH_DONE verified, or refuses it if nothing can verify it."""
     if run.read_progress().done:
         open_ones = describe_open_tasks(run.file.last)
         if run.settings.verify and not open_ones:
             run.file.edit(progress.without_control_lines, "Verified")
         else:
-            refuse_ralph_done(run, [open_ones or "ralph was ended before it could check it"])
+            refuse_plan_done(run, [open_ones or "ralph was ended before it could check it"])
 
 
 def undo_forbidden_changes(

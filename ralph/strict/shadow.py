@@ -64,7 +64,7 @@ class TreeShadow(Git):
 
     def take_snapshot(self, repository: Repository | None) -> None:
         """Takes a snapshot of all files when an iteration begins."""
-        tracked = [] if self.snapshot.checksum else self._remake_and_list_project_names(repository)
+        tracked = [] if self.snapshot.checksum else self._remake_and_list_tracked_names(repository)
         self.snapshot = self.snapshot._replace(at=time.time() - TICK_S, left_alone=[])
         found = self._file_statuses()
         rules = [name for name, how in found.items() if how == HIDDEN and is_gitignore_file(name)]
@@ -96,9 +96,9 @@ class TreeShadow(Git):
         except RalphError:  # the snapshot may have filled the disk
             shutil.rmtree(self.folder)
             raise
-        self.snapshot = self.snapshot._replace(checksum=self.index_checksum(), left_alone=left_alone, modes=modes)
+        self.snapshot = self.snapshot._replace(checksum=self.own_index_checksum(), left_alone=left_alone, modes=modes)
 
-    def _remake_and_list_project_names(self, repository: Repository | None) -> list[str]:
+    def _remake_and_list_tracked_names(self, repository: Repository | None) -> list[str]:
         """Makes the shadow again when a run begins. Returns the names that the project tracks, even ignored ones.
 
         Links the project's objects, so that their contents need not be written again.
@@ -126,7 +126,7 @@ class TreeShadow(Git):
         if os.path.realpath(self.root) != str(self.root):
             return {}
         found = self._file_statuses()
-        if self.index_checksum() != self.snapshot.checksum:
+        if self.own_index_checksum() != self.snapshot.checksum:
             raise RalphError(f"{self.folder}: was changed, and does not know any more how files were", 1)
         differ = {name: how for name, how in found.items() if how not in (_SAME, HIDDEN)}
         if any(map(is_gitignore_file, differ)):  # what nobody has touched since is not new, only no longer ignored
@@ -179,7 +179,7 @@ class TreeShadow(Git):
         for name, text in {**_SETTINGS, "info/exclude": self._rules}.items():
             files.write_own_file_directly(self.folder / name, text)
 
-    def index_checksum(self) -> str:
+    def own_index_checksum(self) -> str:
         """The checksum at the end of the index file; empty if there is none."""
         return files.read_or_empty(self._index)[-20:].hex()
 
@@ -221,7 +221,7 @@ def resume_shadow(before: TreeBefore, end: TreeAfterDeath | None = None) -> Tree
     """Returns the shadow with the files as they were, or as they were at the end; None if it is no longer intact."""
     shadow = TreeShadow(Path(before.root), before.own, before.protected, _AT_END if end else "index")
     shadow.snapshot = TreeSnapshot(*(end or before).snapshot)  # a list in a note that was loaded
-    return shadow if shadow.index_checksum() == shadow.snapshot.checksum != "" else None
+    return shadow if shadow.own_index_checksum() == shadow.snapshot.checksum != "" else None
 
 
 def record_tree_of_dead_run(state: State, death: UnfinishedIteration) -> None:

@@ -99,7 +99,7 @@ def with_tasks_reopened(text: bytes, broken: Mapping[str, str]) -> bytes:
     return text
 
 
-def with_ticks_reopening_blocked(text: bytes, *newly_done: str, note: str = "", why: str = "") -> bytes:
+def with_ticks_reopening_agent_blocked(text: bytes, *newly_done: str, note: str = "", why: str = "") -> bytes:
     """The text with these tasks ticked; reopens, twice at most, what agents blocked, since it may depend on these."""
     text = with_mark(text, "x", *newly_done, note=note, why=why)
     for task in read_tasks(text):
@@ -155,14 +155,14 @@ def restore_ralphs_sections(before: bytes, after: bytes) -> RestoredList:
 
     If that is impossible, the text is `before`, with only those words added.
     """
-    wanted = _own_lines(before)
-    left = _own_lines(after)
+    wanted = _lines_used_by_ralph(before)
+    left = _lines_used_by_ralph(after)
     if left == wanted:
         return RestoredList(after)
     known = {name for task in read_tasks(before) for name in (task.id, task.text) if name}
     new = [task for task in read_tasks(after) if known.isdisjoint((task.id, task.text))]
     merged = _replace_ralphs_sections(before, after, new)
-    text = merged if _own_lines(merged) == wanted else before
+    text = merged if _lines_used_by_ralph(merged) == wanted else before
     stops = progress.parse(after).words
     for word in _STOPS:  # into Status, where the user would look for it
         if word in stops and word not in progress.parse(text).words:
@@ -192,7 +192,7 @@ def _quote_line(line: bytes) -> str:
     return f'"{line.decode(errors="replace").strip()}"'
 
 
-def _own_lines(text: bytes) -> list[bytes]:
+def _lines_used_by_ralph(text: bytes) -> list[bytes]:
     """The lines of the text that mean something to ralph, or that ralph wrote, except those that stop a run."""
     words = progress.parse(text).words
     lines = sorted(words[word][0].body.strip() for word in words if word not in _STOPS)
