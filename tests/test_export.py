@@ -47,7 +47,7 @@ def test_a_file_gets_todays_statuses_and_every_other_byte_stays() -> None:
         for old, new in changes.items():
             assert old in text
             wanted = wanted.replace(old, new)
-        assert taskjson.with_statuses(read(text), of(listed)).decode() == wanted
+        assert taskjson.with_statuses_and_new_tasks(read(text), of(listed)).decode() == wanted
 
 
 def test_in_markdown_only_the_block_changes_and_new_tasks_come_last_in_the_form_of_the_others(project: Project) -> None:

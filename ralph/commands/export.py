@@ -30,7 +30,7 @@ def export_tasks(plan_word: str | None, *, form: str | None, output: str | None,
         raise RalphError(f"{plan.progress_path}: has no task")
     whole = b""
     if imported and form in (None, imported.form):
-        made = taskjson.with_statuses(imported, today)
+        made = taskjson.with_statuses_and_new_tasks(imported, today)
         whole = progress.replace_ranges(data, [(*imported.span, made)])
     else:
         name = "requirements" if form == "requirements" else "tasks"

@@ -40,7 +40,7 @@ def serve_tools(plan_word: str | None, *, progress_file: str | None, propose: bo
     """Serves the tools until the client disconnects."""
     server = MCPServer("ralph", version=__version__, instructions=_HOW, log_level="ERROR")
     plan = plans.find_plan(plan_word, progress_file)
-    tools = TaskTools(plan, propose=propose)
+    tools = TaskTools(plan, only_propose=propose)
     for name in vars(TaskTools):
         if not name.startswith("_"):
             server.add_tool(_as_mcp_tool(plan.state_folder.journal, getattr(tools, name)), name=f"ralph_{name}")
@@ -68,8 +68,8 @@ def _as_mcp_tool(journal_path: Path, tool: Callable[..., Answer]) -> Callable[..
 class TaskTools:
     """The tools of a plan: the public methods, whose docstrings the agent reads as descriptions."""
 
-    def __init__(self, plan: plans.Plan, *, propose: bool):
-        self._plan, self._proposes = plan, propose
+    def __init__(self, plan: plans.Plan, *, only_propose: bool):
+        self._plan, self._proposes = plan, only_propose
         self._settings = sources.collect_settings_of_mode(plan.path)
         self._file = ProgressFile(plan.progress_path, plan.state_folder)
         self._file.recall_text_after_death()

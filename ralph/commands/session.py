@@ -111,7 +111,7 @@ def _open_run(
 
     def at_last() -> None:
         shutil.rmtree(temporary, ignore_errors=True)
-        git_settings.record_settings_for_recovery()
+        git_settings.record_settings_after_death()
         if death := state.unfinished_iteration():
             from ralph.strict import shadow  # noqa: PLC0415 - only that process pays, after a death
 

@@ -59,7 +59,7 @@ class GitConfigWatch:
         self._known = self._read_files()
         self._state.save_note(GitConfigFiles(before=self._known))
 
-    def record_settings_for_recovery(self) -> None:
+    def record_settings_after_death(self) -> None:
         """Records the settings once everything has ended: after a death, later changes are the user's."""
         if noted := self._state.load_note(GitConfigFiles):
             noted.at_end = self._read_files()
@@ -123,7 +123,7 @@ class GitConfigWatch:
         return found
 
 
-def snapshot_hooks_and_rules(root: str, git_dir: str, common: str) -> dict[str, str]:
+def snapshot_hooks_rules_and_links(root: str, git_dir: str, common: str) -> dict[str, str]:
     """Returns hooks and rules by path, where git's folders are, and where links in them lead, as deep as git writes."""
     found = {f"{root}/.git": read_text_or_empty(f"{root}/.git")}
     found |= {one: _LEADS + os.path.realpath(one) for one in (root, git_dir, common) if Path(one).is_dir()}

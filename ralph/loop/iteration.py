@@ -262,7 +262,7 @@ def notify_and_pause_or_wait(run: Run, iteration: Iteration) -> Stop | None:
     if every is not None and not iteration.is_merge and (count == 1 or count % every == 0):
         what = f"Iteration {run.iteration.number} {'failed' if iteration.failed else 'completed'}"
         notices.send_notice(run, "progress", what, run.last_lines[-1])
-    if not run.controller.is_busy:
+    if not run.controller.has_work_to_finish:
         pause_between(run)
     return None
 

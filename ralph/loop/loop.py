@@ -23,7 +23,7 @@ def loop(run: Run) -> Stop:
         if not iteration.findings.why_run_ends:  # else git may lead elsewhere, so it may not run
             iteration = run.controller.settle_iteration(iteration)
         record_and_report(run, iteration)
-        stop = run.controller.defer_stop_if_busy(iteration.run_stop or notify_and_pause_or_wait(run, iteration))
+        stop = run.controller.defer_stop_to_finish_work(iteration.run_stop or notify_and_pause_or_wait(run, iteration))
         stop = stop or prepare_next_iteration(run)
     return record_run_end(run, run.stop_if_git_tampered() or stop)
 

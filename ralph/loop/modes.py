@@ -45,7 +45,7 @@ def close_controller(run: Run) -> None:
 def follow_mode_line(run: Run) -> None:
     """Switches to the mode that the `Mode:` line of the progress file names now."""
     before, now = "build" if run.prepared_mode.is_role else run.mode, run.file.last
-    if now.done or run.controller.is_busy:
+    if now.done or run.controller.has_work_to_finish:
         return
     run.live.file_mode = now.mode
     try:
@@ -67,7 +67,7 @@ def request_validation_if_due(run: Run) -> bool:
     looks, ticked, had = live.validations = live.validations or (0, now.ticked, headings)
     is_enough = every is not None and (now.ticked >= ticked + every or (now.ticked > ticked and headings > had))
     is_due = is_enough and bool(now.open) and not now.mode and not now.done and looks < run.settings.max_rounds
-    if is_due and (run.mode == "build" or run.prepared_mode.is_role) and not run.controller.is_busy:
+    if is_due and (run.mode == "build" or run.prepared_mode.is_role) and not run.controller.has_work_to_finish:
         live.validations = looks + 1, now.ticked, headings
         run.file.edit(progress.with_mode, "validate")
     return is_due

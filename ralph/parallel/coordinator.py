@@ -59,13 +59,13 @@ class ParallelController(BaseController):
         # What keeps finished tasks from being merged.
         self._merge_obstacle = ""
 
-    def defer_stop_if_busy(self, stop: Stop | None) -> Stop | None:
+    def defer_stop_to_finish_work(self, stop: Stop | None) -> Stop | None:
         """Returns why to stop now; None while agents are at work, which finish first (or are ended by a signal)."""
         self._stop = stop or self._stop
-        return None if self.is_busy else stop
+        return None if self.has_work_to_finish else stop
 
     @property
-    def is_busy(self) -> bool:
+    def has_work_to_finish(self) -> bool:
         """Whether agents are at work between two iterations, or commits that can be merged are waiting."""
         can_merge = self.queue.entries and not (self._merge_obstacle or self._run.stop_if_interrupted())
         return bool(self.running or can_merge)
@@ -98,15 +98,16 @@ class ParallelController(BaseController):
     def begin_next_tasks(self) -> Stop | None:
         """Begins as many tasks as may be tried at once. Returns a Stop if none is in progress and none can begin."""
         run = self._run
-        if self.is_busy and request_validation_if_due(run):
+        if self.has_work_to_finish and request_validation_if_due(run):
             return None  # no other task begins before it
-        if not (self.is_busy or self._stop) and (rest_s := self._no_agent_before - run.clock.unix_time_s()) > 0:
+        rest_s = self._no_agent_before - run.clock.unix_time_s()
+        if rest_s > 0 and not (self.has_work_to_finish or self._stop):
             wait_at_most(run, rest_s)
             self._no_agent_before = 0.0  # the wait is over, or the user wrote what ends it, and the run
             if stop := run.stop_reason():
                 return stop
         self._begin_tasks()
-        if self.is_busy:
+        if self.has_work_to_finish:
             return None
         if self._merge_obstacle:
             count = plural(len(self.queue.entries), "finished task")
@@ -122,7 +123,7 @@ class ParallelController(BaseController):
         try:
             run.prepared_mode.read_valid_tasks(self._file.text)
         except RalphError:  # the user may be in the middle of an edit
-            if self.is_busy:
+            if self.has_work_to_finish:
                 return
             raise
         if not self._executor.places:

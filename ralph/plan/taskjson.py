@@ -192,7 +192,7 @@ def find_task_list(plan: Path, data: bytes) -> ImportedTasks | None:
     return found[0] if found else None
 
 
-def with_statuses(imported: ImportedTasks, today: Sequence[Task]) -> bytes:
+def with_statuses_and_new_tasks(imported: ImportedTasks, today: Sequence[Task]) -> bytes:
     """The plan's JSON with today's statuses, and new tasks last in the list; every other byte is as it was."""
     last = max(node.end for node in imported.parts.values())
     puts = []
@@ -232,6 +232,6 @@ def update_statuses(json_plan: Path, progress_text: bytes) -> None:
     data = read_or_empty(json_plan)
     if imported := find_task_list(json_plan, data):
         today = [task for task in tasks.read_tasks(progress_text) if task.mark in " x" and task.id in imported.parts]
-        updated = replace_ranges(data, [(*imported.span, with_statuses(imported, today))])
+        updated = replace_ranges(data, [(*imported.span, with_statuses_and_new_tasks(imported, today))])
         if updated != data:
             replace_unchanged(json_plan, data, updated)

@@ -230,7 +230,7 @@ class Run:
 
     def stop_reason(self) -> Stop | None:
         """Returns why to stop, by the file as it was last read and by what has happened, or None."""
-        if self.controller.is_busy:  # running agents may finish
+        if self.controller.has_work_to_finish:  # running agents may finish
             return None
         stop = self.stop_if_interrupted() or self.stop_if_git_tampered()
         return stop or stop_reason(self.file.last, self.tally, self.settings, self.elapsed_s())

@@ -84,7 +84,7 @@ class BaseController:
     """Whether ralph picks the tasks and ticks them."""
 
     @property
-    def is_busy(self) -> bool:
+    def has_work_to_finish(self) -> bool:
         """Whether agents are at work between two iterations."""
         return False
 
@@ -111,7 +111,7 @@ class BaseController:
         """Unticks tasks whose checks fail now. Returns why, by task id; None if that could not be found out."""
         return {}
 
-    def defer_stop_if_busy(self, stop: Stop | None) -> Stop | None:
+    def defer_stop_to_finish_work(self, stop: Stop | None) -> Stop | None:
         """Returns why to stop now; None if running work ends first."""
         return stop
 

@@ -14,7 +14,7 @@ from ralph import files
 from ralph.agent.turn import Commits
 from ralph.errors import RalphError
 from ralph.git.repository import Repository, try_jj_commit
-from ralph.git.settings import snapshot_hooks_and_rules
+from ralph.git.settings import snapshot_hooks_rules_and_links
 from ralph.plan.tasks.edits import restore_ralphs_sections
 from ralph.process import signals
 from ralph.process.supervisor import Command
@@ -251,7 +251,7 @@ class TreeGuard:
 
     def _snapshot_hooks_and_outside_files(self) -> dict[str, str]:
         """The state of what is only compared: git's hooks and links; under --strict also files outside the tree."""
-        found = snapshot_hooks_and_rules(*self._repository.paths_from_git[:3]) if self._repository else {}
+        found = snapshot_hooks_rules_and_links(*self._repository.paths_from_git[:3]) if self._repository else {}
         outside = self._outside if self._before.is_strict else []
         for path in [path for place in outside for path in (place, *place.glob("*")) if path.is_file()]:
             text = files.read_text_or_empty(path)

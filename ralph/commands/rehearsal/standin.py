@@ -112,9 +112,9 @@ def _add_points_as_tasks(plan: Path, progress_file: Path) -> str:
     return f"{plural(len(lines), 'task')} written, in the order of the plan."
 
 
-def _fake_work_on_task(file: Path) -> str:
+def _fake_work_on_task(progress_file: Path) -> str:
     """Does the first open task and ticks it; returns the final words."""
-    text = file.read_bytes()
+    text = progress_file.read_bytes()
     now = progress.parse(text)
     if now.open:
         task = now.open[0]
@@ -124,7 +124,7 @@ def _fake_work_on_task(file: Path) -> str:
         mark = text.index(b"[", task.line.start) + 1
         text = progress.replace_ranges(text, [(mark, mark + 1, b"x")])
         now = progress.parse(text)
-    _print_step_and_write(file, text if now.open else progress.with_status(text, "RALPH_DONE"))
+    _print_step_and_write(progress_file, text if now.open else progress.with_status(text, "RALPH_DONE"))
     return f"{now.ticked} of {plural(len(now.tasks), 'task')} done."
 
 
