@@ -1,7 +1,7 @@
 """A turn: the result of running the agent once."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -69,6 +69,8 @@ class Commits:
     """The last commit."""
     base: str = ""
     """The commit before the first new one; empty if there was none."""
+    files: Sequence[str] = ()
+    """The files in which `base` and `head` differ."""
 
 
 _SIGNAL = re.compile(

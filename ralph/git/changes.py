@@ -80,12 +80,12 @@ _Files = dict[str, tuple[str, object]]
 _Tree = tuple[str, _Files]
 
 
-def with_line_counts(numstat: Iterable[str], commits: Commits) -> tuple[Commits, list[str]]:
-    """Returns these commits with the lines that they add and remove, as `--numstat` prints them; and their files."""
+def with_lines_and_files(commits: Commits, numstat: Iterable[str]) -> Commits:
+    """Returns these commits with the lines that they add and remove, and their files, as `--numstat` prints them."""
     rows = [row.lstrip("\n").split("\t", 2) for row in numstat]
     # a dash marks a binary file
     added, removed = (sum(int(row[at]) for row in rows if row[at] != "-") for at in (0, 1))
-    return replace(commits, added=added, removed=removed), [row[2] for row in rows]
+    return replace(commits, added=added, removed=removed, files=[row[2] for row in rows])
 
 
 def git_folder(tree: Path) -> Path:
@@ -159,8 +159,8 @@ class ChangeFinder:
         if head not in ("", base):
             count = int(run_git("rev-list", "--count", f"{base}..{head}" if base else head, cwd=self.tree).stdout or 0)
             printed = run_git("diff", *LINES.split(), base or _EMPTY_TREE, head, cwd=self.tree).stdout
-            commits, differ = with_line_counts(names_in(printed), replace(commits, count=count))
-            names.update(differ)
+            commits = with_lines_and_files(replace(commits, count=count), names_in(printed))
+            names.update(commits.files)
         return commits, [name for name in sorted(names) if not self._is_own(name)]
 
     def commit_and_digest(self) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 from ralph import files
 from ralph.agent.turn import Commits
 from ralph.errors import RalphError
-from ralph.git.changes import IN_NO_OTHER, LINES, error_text, names_in, nul_terminated, run_git, with_line_counts
+from ralph.git.changes import IN_NO_OTHER, LINES, error_text, names_in, nul_terminated, run_git, with_lines_and_files
 from ralph.process.lock import working_tree
 from ralph.process.programs import Finished, call_program
 from ralph.store.state import HeadState
@@ -271,8 +271,8 @@ class Repository(Git):
         now = self.head_commit()
         if now == before:
             return Commits(), "" if had_nothing else failed, left_out
-        made, in_it = self.size_and_files_of_commit(now)
-        more = [name for name in in_it if name not in may_change]
+        made = self.size_and_files_of_commit(now)
+        more = [name for name in made.files if name not in may_change]
         if more or made.base != before:
             why = f"a hook moved HEAD, or put more into the commit than the task changed: {join_names(more)}"
             return Commits(), why, []
@@ -285,11 +285,11 @@ class Repository(Git):
         modified = self.list_names("diff-files", "--name-only", "--diff-filter=M", IN_NO_OTHER)
         return {name for name in modified if (self.root / name).is_dir()}
 
-    def size_and_files_of_commit(self, commit: str) -> tuple[Commits, list[str]]:
+    def size_and_files_of_commit(self, commit: str) -> Commits:
         """Returns the size of a commit, and the files that it changed; a merge is based on no single commit."""
         printed = self._call("diff-tree", "-r", "--root", "--always", "--format=%P", *LINES.split(), commit).stdout
         parents, *rows = names_in(printed) or [""]
-        return with_line_counts(rows, Commits(count=1, head=commit, base=parents))
+        return with_lines_and_files(Commits(count=1, head=commit, base=parents), rows)
 
     def check_can_commit(self) -> None:
         """Raises RalphError, before money is spent, if git could not commit here."""

@@ -296,7 +296,7 @@ class ParallelController(BaseController):
                 self._merge_obstacle = failed
                 self._run.console.complain(f"{attempt.task.id} is finished and waits to be merged: {failed} in the way")
             return replace(iteration, moved=True, is_queued=True)
-        return self._tick_merged_task(iteration, queue.repository.size_and_files_of_commit(attempt.commit)[0])
+        return self._tick_merged_task(iteration, queue.repository.size_and_files_of_commit(attempt.commit))
 
     def _tick_merged_task(self, iteration: Iteration, merged_commits: Commits) -> Iteration:
         """Ticks the task; its commit, if there is one, is on the branch by now."""
