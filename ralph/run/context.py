@@ -205,9 +205,9 @@ class Run:
             self.console.complain(f"ended what {what} left running: {command}")
         return ended
 
-    def remove_orphaned_locks(self, left_by: str) -> None:
-        """Removes git locks whose owner is gone, and reports them."""
-        for lock in remove_orphaned_locks(self.changes.tree, self.changes.locks_since):
+    def remove_orphaned_locks(self, left_by: str, since: float | None = None) -> None:
+        """Removes git locks whose owner is gone, and reports them; by default only those of this iteration."""
+        for lock in remove_orphaned_locks(self.changes.tree, since or self.changes.locks_since):
             self.console.complain(f"removed {lock}, left behind by {left_by}")
 
     def read_progress(self) -> Progress:

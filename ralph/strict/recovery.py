@@ -5,7 +5,6 @@ import os
 
 from ralph import files
 from ralph.errors import RalphError
-from ralph.git.changes import remove_orphaned_locks
 from ralph.loop.modes import check_agents_and_prompt, undo_ticks
 from ralph.plan import progress, tasks
 from ralph.plan.tasks import edits
@@ -62,8 +61,7 @@ def end_processes_and_remove_locks(run: Run, held_lock: Lock) -> None:
     if mark := held_lock.noted_holder().run:
         for command in end_marked_processes(mark, run.clock.patience):
             run.console.complain(f"ended what the run before left running: {command}")
-        for lock in remove_orphaned_locks(held_lock.tree, held_lock.holder_note.stat().st_mtime):
-            run.console.complain(f"removed {lock}, left behind by the run before")
+        run.remove_orphaned_locks("the run before", since=held_lock.holder_note.stat().st_mtime)
 
 
 def report_and_record_death(run: Run, death: UnfinishedIteration) -> None:
