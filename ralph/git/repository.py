@@ -186,21 +186,20 @@ class Repository(Git):
         names = self.list_names("log", "-m", "--format=", "--name-only", "--no-renames", since)
         return {name.lstrip("\n") for name in names} - {""}
 
-    def put_head_back_and_keep_commits(self, branch: str, commit: str) -> tuple[str, int]:
+    def put_head_back_and_keep_commits(self, branch: str, commit: str) -> str:
         """Puts HEAD on that branch, and the branch at that commit; without a branch HEAD itself, with none before it.
 
-        Returns a ref that keeps the commit that was there, empty if it was the same, and how many commits went.
+        Returns a ref that keeps the commit that was there; empty if it was the same.
         """
-        kept, count = "", 0
+        kept = ""
         # mostly both are the same; without a branch the first is empty
         for one in dict.fromkeys((self.read_branch(branch), self.head_commit())):
             if one not in ("", commit):
                 kept = self.keep_commit(one)
-                count = int(self.output_or_empty("rev-list", "--count", f"{commit}..{one}" if commit else one) or 0)
         self.run("update-ref", "--no-deref", *([branch or "HEAD", commit] if commit else ["-d", branch]))
         if branch:
             self.run("symbolic-ref", "-m", "ralph: put back", "HEAD", branch)
-        return kept, count
+        return kept
 
     def keep_files_under_ref(self, names: Iterable[str]) -> str:
         """Keeps these files as they are now in a commit on top of HEAD. Returns its ref; empty if git cannot."""

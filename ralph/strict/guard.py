@@ -322,7 +322,9 @@ class TreeGuard:
                 return kept
             for one in begun:
                 shutil.move(repository.git_dir / one, self._state.free_kept_path(one))
-            kept, count = repository.put_head_back_and_keep_commits(branch, commit)
+            kept = repository.put_head_back_and_keep_commits(branch, commit)
+            went = f"{commit}..{kept}" if commit else kept
+            count = int(repository.output_or_empty("rev-list", "--count", went) or 0)
             self._run.put_back.update({"commit": count} if count else {})
             self._complain(f"HEAD is put back where it was; what was there is {kept or 'nothing new'}")
         if end and (is_moved or end.index_lines != repository.index_lines()):
