@@ -15,7 +15,7 @@ from ralph.run.stop_rules import Reason, Stop
 from ralph.words import join_names, plural
 
 # What the Verification section says of checks that already pass.
-_PROVES_NOTHING = "hold before anything is built, so they prove nothing"
+_PROVES_NOTHING = b"hold before anything is built, so they prove nothing"
 
 
 def check_agents_and_prompt(run: Run) -> None:
@@ -140,7 +140,8 @@ def _choose_what_follows(run: Run, iteration: Iteration, *, judges: bool, run_go
             return Stop(Reason.ONCE_FAILED, error.message)
     if judges:
         return _choose_after_validation(run, run_goes_on=run_goes_on)
-    if not (_report_checks_passing_already(run) and run_goes_on):  # else planning is repeated once
+    is_known = _PROVES_NOTHING in run.iteration.text_before
+    if not _report_checks_passing_already(run) or is_known or not run_goes_on:  # else planning is repeated once
         _write_next_mode(run)
     return None if run_goes_on else Stop(Reason.ONCE)
 
@@ -170,20 +171,19 @@ def _write_next_mode(run: Run, rounds: str | None = None) -> bool:
     return is_named
 
 
-def _report_checks_passing_already(run: Run) -> bool:
-    """Reports which checks of open tasks pass before anything is built; True if that is new, to repeat planning."""
+def _report_checks_passing_already(run: Run) -> list[str]:
+    """Reports and returns which checks of open tasks pass before anything is built."""
     if not (run.settings.strict and run.settings.evidence) or run.prepared_mode.rehearsal:
-        return False
+        return []
     found = evidence.run_repeatable_checks(run, acceptance.all_checks_of_tasks(run.file.last.open)) or {}
     held_checks = [text for text, ended in found.items() if not ended.why_failed]
-    marker = _PROVES_NOTHING.encode()
     if held_checks:
-        what = f"{len(held_checks)} of {plural(len(found), 'check')} {_PROVES_NOTHING}"
+        what = f"{len(held_checks)} of {plural(len(found), 'check')} {_PROVES_NOTHING.decode()}"
         run.console.complain(f"{what}: {join_names(held_checks, 10)}")
         run.file.edit(progress.with_refusal, held_checks, what=what)
-    elif marker in run.file.text:
+    elif _PROVES_NOTHING in run.file.text:
         run.file.edit(progress.without_refusal)
-    return bool(held_checks) and marker not in run.iteration.text_before
+    return held_checks
 
 
 def undo_ticks(run: Run, mode: str, before: bytes) -> None:
