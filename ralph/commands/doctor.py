@@ -42,7 +42,17 @@ class _Check(NamedTuple):
 # The levels from the best to the worst, each with its mark on the screen.
 _MARKS = {"ok": "ok", "warning": "warn", "bad": "BAD"}
 _INDENT = 17
-_SUBJECTS = ("settings", "plan", "agent", "sandbox", "repository", "machine", "notices", "cron")
+_REPORTS = (
+    "report_settings",
+    "report_plan",
+    "report_agent_and_login",
+    "report_sandbox_and_root",
+    "report_repository",
+    "report_machine_versions",
+    "report_notices_channels",
+    "report_cron_line",
+)
+"""The methods that doctor calls; the second word is the subject that it prints."""
 Results = Iterator[tuple[str, ...]]
 """The level and what was found, and perhaps what to do about it."""
 
@@ -75,9 +85,10 @@ def doctor(asked: options.Invocation) -> int:
 def _examine(asked: options.Invocation) -> Iterator[_Check]:
     """Yields all checks, subject by subject; one subject that fails does not hide the others."""
     doctor = _Doctor(asked)
-    for subject in _SUBJECTS:
+    for name in _REPORTS:
+        subject = name.split("_")[1]
         try:
-            for result in getattr(doctor, f"report_{subject}")():
+            for result in getattr(doctor, name)():
                 yield _Check(subject, *result)
         except RalphError as error:
             for wrong in error.problems:
@@ -85,7 +96,7 @@ def _examine(asked: options.Invocation) -> Iterator[_Check]:
 
 
 class _Doctor:
-    """Checks everything about a run that the user asks for; each of `_SUBJECTS` has a method."""
+    """Checks everything about a run that the user asks for; each of `_REPORTS` is a method."""
 
     def __init__(self, asked: options.Invocation):
         self.asked, self.settings = asked, table.Settings()
@@ -132,7 +143,7 @@ class _Doctor:
         if early := start.why_nothing_to_do(found, found.with_imported_tasks(file.text)):
             yield "bad" if early.exit_code else "warning", f"{early.what}: a run ends at once", early.fix
 
-    def report_agent(self) -> Results:
+    def report_agent_and_login(self) -> Results:
         """Checks that each agent is found, and who pays for it. Raises RalphError if one is missing."""
         agent.check_installed(self.agents, self.settings)
         for one in self.agents:
@@ -146,7 +157,7 @@ class _Doctor:
             else:
                 yield "ok", f"{one.name} at {place}: {pays} pays"
 
-    def report_sandbox(self) -> Results:
+    def report_sandbox_and_root(self) -> Results:
         """Checks whether the agent runs as root, and which sandbox confines it."""
         yield "ok", (self.settings.wrap or ["none: the agent can do anything you can"])[0]
         for one in self.agents:
@@ -177,12 +188,12 @@ class _Doctor:
             message = f"{plural(len(names), 'uncommitted file')}: {join_names(names, 3)}"
             yield "warning", message, "commit or stash first; the agent may change them, and commit them with its own"
 
-    def report_machine(self) -> Results:
+    def report_machine_versions(self) -> Results:
         """Checks that there is room to write here. Raises RalphError if there is none."""
         yield "ok", f"ralph {__version__}, Python {platform.python_version()}, {platform.system()}"
         files.check_folder_writable(Path.cwd())
 
-    def report_notices(self) -> Results:
+    def report_notices_channels(self) -> Results:
         """Lists the channels that are set up."""
         ready = channels.configured_channels(sources.channel_values())
         for channel in ready:
@@ -190,7 +201,7 @@ class _Doctor:
         if not ready:
             yield "ok", "no channel is set up: nobody hears how a run ends", "ralph notify setup"
 
-    def report_cron(self) -> Results:
+    def report_cron_line(self) -> Results:
         """Prints a line for the crontab, and which variables cron would not have."""
         asked = self.asked
         if not asked.plan:
