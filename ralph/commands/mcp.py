@@ -135,12 +135,12 @@ class TaskTools:
 
         A check is a command in backticks that must succeed, or a sentence.
         """
-        listed = self._read_tasks()
-        task_id = tasks.new_id(description, [task.id for task in listed])
+        known = [task.id for task in self._read_tasks()]
+        task_id = tasks.new_id(description, known)
         notes = [Note("verify", _one_line(criterion)) for criterion in verification_criteria]
         notes += [Note("after", name) for name in dependencies]
         notes += [] if priority is None else [Note("priority", str(priority))]
-        if unknown := set(dependencies) - {task.id for task in listed}:
+        if unknown := set(dependencies).difference(known):
             raise RalphError(f"{task_id} comes after {join_names(sorted(unknown))}, which is not a task")
         lines = tasks.format_task_lines([Task(id=task_id, text=_one_line(description), mark=" ", notes=notes)])
         if self._proposes:
