@@ -133,9 +133,9 @@ def deliver_notice(channel: Channel, notice: Notice, values: Values, *, timeout_
     except Exception as error:  # noqa: BLE001 - whatever a channel file causes must not end a run
         failure = f"{channel.path}: {type(error).__name__}: {error}"
     failure = cut_urls_to_hosts(without_control_codes(failure))
-    secrets = (piece for name in channel.secret for piece in _SEPARATOR.split(settings.get(name, "")))
+    secrets = (piece for name in channel.secret for piece in _SEPARATOR.split(settings.get(name, "")) if len(piece) > 8)
     for secret in sorted(secrets, key=len, reverse=True):  # one may be a part of another
-        failure = failure.replace(secret, "***") if len(secret) > 8 else failure
+        failure = failure.replace(secret, "***")
     return one_line(failure, 250)
 
 
