@@ -154,11 +154,12 @@ def check_installed(agents: Sequence[Agent], settings: Settings) -> None:
     needed = {settings.wrap[0]: ""} if settings.wrap else {one.command[0]: one.install for one in agents}
     for program, install in needed.items():
         if not shutil.which(program):
-            what = (
-                f"the agent {program} is not on the PATH, or not executable; PATH is {os.environ.get('PATH', 'unset')}"
+            raise RalphError(
+                f"the agent {program} is not on the PATH, or not executable; PATH is {os.environ.get('PATH', 'unset')}",
+                1,
+                fix=f"install it{install and f' ({install})'}, chmod +x it, or give its full path with --agent "
+                "(cron has a short PATH)",
             )
-            how = f"install it{install and f' ({install})'}, chmod +x it, or give its full path with --agent"
-            raise RalphError(what, 1, fix=f"{how} (cron has a short PATH)")
 
 
 def choose_agents(settings: Settings, agent_arguments: Sequence[str] = ()) -> list[Agent]:
