@@ -26,7 +26,9 @@ def shell(command: str) -> CheckResult:
 
 
 def checked(one: str | Check, base_url: str = "") -> CheckResult:
-    came = evaluate_check(parse_check(one) if isinstance(one, str) else one, base_url=base_url, run=shell)
+    came = evaluate_check(
+        parse_check(one) if isinstance(one, str) else one, base_url=base_url, run_unless_interrupted=shell
+    )
     assert came
     assert "\n" not in came.how_ended
     return came
@@ -63,9 +65,9 @@ def test_a_command_ends_as_it_should() -> None:
     what = "Run `echo so; exit 1` exited with 1 (wanted: 0)"
     assert checked("Run `echo so; exit 1` - exits with code 0") == CheckResult(1, what, "so\n")
     endless, late = parse_check("Run `a` - exits with code 0"), CheckResult(None, "had not ended after 2s")
-    came = evaluate_check(endless, base_url="", run=lambda _: late)
+    came = evaluate_check(endless, base_url="", run_unless_interrupted=lambda _: late)
     assert came == CheckResult(1, "Run `a` had not ended after 2s (wanted: 0)")
-    assert evaluate_check(endless, base_url="", run=lambda _: None) is None, "a signal is no answer"
+    assert evaluate_check(endless, base_url="", run_unless_interrupted=lambda _: None) is None, "a signal is no answer"
 
 
 OUT = "leads out of the project; write it"

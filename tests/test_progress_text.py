@@ -16,7 +16,7 @@ from test_tasks import words
 
 from ralph.plan import progress
 from ralph.plan.progress import Progress, parse, shorten_output
-from ralph.plan.progress.reading import BOM, read_lines_and_fences
+from ralph.plan.progress.reading import BOM, read_unfenced_lines_and_fences
 
 TEXT = progress_text("one").encode()
 
@@ -152,7 +152,9 @@ def others(text: bytes, kind: bytes) -> bytes:
     """All but the lines of that kind that count, outside of code."""
     text = ended(text)
     lines = [
-        line for line in read_lines_and_fences(text).unfenced_lines if re.fullmatch(rb" {0,3}(%b)\s*" % kind, line.body)
+        line
+        for line in read_unfenced_lines_and_fences(text).unfenced_lines
+        if re.fullmatch(rb" {0,3}(%b)\s*" % kind, line.body)
     ]
     return progress.replace_ranges(text, [(line.start, line.end, b"") for line in lines])
 

@@ -131,7 +131,7 @@ class OutputReader:
             turn.context = used / _windows.get(turn.model, _LARGE_WINDOW if "[1m]" in turn.model else _WINDOW)
         if kind in _SIGNS_OF_WORK and not self.ended_by_ralph:
             self.result, self._calls_a_tool, turn.at_least = {}, False, True
-            self._record_work(event, kind)
+            self._record_words_and_tool_calls(event, kind)
         elif kind == "content_block_start":
             self._calls_a_tool = event["content_block"]["type"] == "tool_use"  # until it has run, or is in `running`
         elif kind == "rate_limit_event":
@@ -148,7 +148,7 @@ class OutputReader:
             for model, used in (event.get("modelUsage") or {}).items():
                 _windows[model] = used.get("contextWindow", _WINDOW)
 
-    def _record_work(self, event: Event, kind: str) -> None:
+    def _record_words_and_tool_calls(self, event: Event, kind: str) -> None:
         turn, parent = self.so_far, event.get("parent")
         if not parent:
             self._error = str(event.get("error") or "")

@@ -29,9 +29,9 @@ def print_log_or_iteration(  # noqa: PLR0913 - what can be asked for
     if follow:
         _follow(plan, view)
     elif part == "memory":
-        from ralph.run.notices import describe_last_iterations  # noqa: PLC0415 - 20 ms that nothing else here pays
+        from ralph.run.notices import describe_last_iterations_for_prompt  # noqa: PLC0415 - 20 ms that nothing else here pays
 
-        _print_clean(describe_last_iterations(plan.state_folder) or "nothing yet")
+        _print_clean(describe_last_iterations_for_prompt(plan.state_folder) or "nothing yet")
     elif number or part:
         _print_iteration(plans.inspect_plan(plan), number or "last", part, view)
     else:
@@ -78,7 +78,7 @@ def _print_iteration(seen: plans.PlanDetails, number: str, part: str | None, vie
     if part:
         sys.stdout.buffer.write(path.read_bytes())
         return
-    _TranscriptViewer(plan, row.mode, row.iteration, path, view).show_new_lines(is_last=True)
+    _TranscriptViewer(plan, row.mode, row.iteration, path, view).show_new_lines(is_output_complete=True)
     _print_records([one for one in seen.records if (one.run, one.iteration) == (row.run, row.iteration)])
 
 
@@ -91,10 +91,10 @@ class _TranscriptViewer:
         self._reader = view.new_reader()
         self._files = [place.open("rb") for place in (path, path.with_suffix(".err")) if place.is_file()]
 
-    def show_new_lines(self, *, is_last: bool) -> None:
+    def show_new_lines(self, *, is_output_complete: bool) -> None:
         """Shows what was added since; if that is the last of it, also a line without a line break."""
         self._reader.read_output(*[file.read() for file in self._files])
-        if is_last:
+        if is_output_complete:
             self._reader.read_last_line()
 
 
@@ -111,7 +111,7 @@ def _follow(plan: plans.Plan, view: AgentView) -> None:
         news, at = journal.read_since(state.journal, at)
         running = state.unfinished_iteration()
         if replay:
-            replay.show_new_lines(is_last=bool(news or not running or is_over))
+            replay.show_new_lines(is_output_complete=bool(news or not running or is_over))
         _print_records(news)
         if running and running.transcript.is_file() and (replay is None or replay.path != running.transcript):
             replay = _TranscriptViewer(plan, running.mode, running.iteration, running.transcript, view)

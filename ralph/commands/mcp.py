@@ -72,7 +72,7 @@ class TaskTools:
         self._plan, self._proposes = plan, only_propose
         self._settings = sources.collect_settings_of_mode(plan.path)
         self._file = ProgressFile(plan.progress_path, plan.state_folder)
-        self._file.recall_text_after_death()
+        self._file.recall_text_to_restore()
         self._file.say = partial(print, "ralph:", file=sys.stderr)  # standard output is the client's
 
     def get_next_task(self) -> Answer:
@@ -180,8 +180,11 @@ class TaskTools:
             done = call_program(["sh", "-c", f"exec 2>&1\n{command}"], timeout_s=settings.verify_timeout or math.inf)
             return acceptance.CheckResult(done.code, f"ended with {done.code}", done.stdout.decode(errors="replace"))
 
-        checks = acceptance.join_browser_actions(acceptance.all_checks_of_tasks(task.self_and_completed_parents))
-        ended = [acceptance.evaluate_check(one, base_url=settings.base_url or "", run=run) for one in checks]
+        checks = acceptance.join_browser_actions(acceptance.parse_checks_of_tasks(task.self_and_completed_parents))
+        ended = [
+            acceptance.evaluate_check(one, base_url=settings.base_url or "", run_unless_interrupted=run)
+            for one in checks
+        ]
         return [one.failure_with_output for one in ended if one and one.why_failed]
 
     def _edit(self, change: Callable[..., bytes], *more: object, **named: str) -> None:

@@ -21,7 +21,7 @@ from ralph.run.prepared import PreparedStart
 from ralph.settings import options, sources
 from ralph.store import journal
 from ralph.store.state import AnnouncedConversation
-from ralph.strict.roles import roles_of
+from ralph.strict.roles import agent_roles_of
 from ralph.words import without_control_codes
 
 
@@ -34,7 +34,7 @@ def show_dry_run(start: PreparedStart) -> None:
         listed = start.read_valid_tasks(start.with_imported_tasks(files.read_or_empty(start.progress_path)))
         if (task := tasks.select_next(listed)) is None:
             raise RalphError(f"there is no prompt to show: {acceptance.nothing_to_begin(listed).why}", 4)
-        if role := roles_of(start).role_of_task(task):
+        if role := agent_roles_of(start).role_of_task(task):
             start = start.in_mode(role, as_role=True)
         values = _next_iteration_values(start, task.id) | acceptance.task_prompt_values(
             task, acceptance.new_run_token(), start.state_folder
@@ -49,7 +49,7 @@ def _next_iteration_values(start: PreparedStart, task_id: str = "") -> dict[str,
     """Returns the variables of the next iteration's prompt that no task gives."""
     return {
         "ITERATION": journal.last_counted_iteration(start.state_folder.journal) + 1,
-        "MEMORY": notices.describe_last_iterations(start.state_folder, already_told_task=task_id),
+        "MEMORY": notices.describe_last_iterations_for_prompt(start.state_folder, already_told_task=task_id),
     }
 
 
@@ -72,9 +72,9 @@ def talk(start: PreparedStart) -> options.Invocation | None:
             for channel in channels.configured_channels(values):
                 channels.deliver_notice(channel, notice, values)
         raise wanted
-    held_lock = _stop_run_for_lock(start, file)
+    held_lock = _acquire_lock_or_ask_to_stop_run(start, file)
     signals.install_handlers()  # from here on they are passed on to the agent
-    changed = _converse_and_summarize(start, file)
+    changed = _converse_and_describe_changes(start, file)
     os.close(held_lock.fd)
     print(without_control_codes(f"ralph: {changed} · what this cost is not known here"))
     mode = start.settings.following_mode or "build"
@@ -85,7 +85,7 @@ def talk(start: PreparedStart) -> options.Invocation | None:
     return start.asked._replace(mode=mode) if start.asked.mode == start.mode else start.asked
 
 
-def _stop_run_for_lock(start: PreparedStart, file: ProgressFile) -> lock.Lock:
+def _acquire_lock_or_ask_to_stop_run(start: PreparedStart, file: ProgressFile) -> lock.Lock:
     """Takes the lock of the tree; first stops a run that works on the plan after its iteration, if the user agrees."""
     tree = lock.working_tree(Path.cwd())
     try:
@@ -107,7 +107,7 @@ def _stop_run_for_lock(start: PreparedStart, file: ProgressFile) -> lock.Lock:
         file.edit(progress.without_control_lines, "RALPH_STOP")
 
 
-def _converse_and_summarize(start: PreparedStart, file: ProgressFile) -> str:
+def _converse_and_describe_changes(start: PreparedStart, file: ProgressFile) -> str:
     """Runs the agent in this terminal. Returns a summary of what changed in the plan and the progress file."""
     agent, *_ = start.agents
     if not agent.talk:

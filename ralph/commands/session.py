@@ -70,7 +70,7 @@ def run_session(
     Raises RalphError if no iteration could begin. A bug in ralph leaves the lock, and the supervisor, which still has
     an agent to end, in place.
     """
-    run = _open_run(start, file, held_lock, make_controller)
+    run = _start_run(start, file, held_lock, make_controller)
     run.screen.open(partial(notices.status_lines, run))
     stop = Stop(Reason.HOPELESS, "an error in ralph itself, which it printed")
     failure = None
@@ -92,7 +92,7 @@ def run_session(
     return stop.reason.code + (signals.interrupted() or 0 if stop.reason is Reason.INTERRUPTED else 0)
 
 
-def _open_run(
+def _start_run(
     start: PreparedStart, file: ProgressFile, held_lock: Lock, make_controller: Callable[[Run], BaseController]
 ) -> Run:
     """Starts the supervisors and returns the context of a run."""
@@ -100,7 +100,7 @@ def _open_run(
     clock = asked.clock or ClockAndLimits()
     run_id = time.strftime("%Y%m%d-%H%M%S-") + os.urandom(3).hex()
     is_attempt = "RALPH_ATTEMPT" in os.environ
-    console = Console(screen.Screen(quiet=asked.quiet, spinner=not asked.no_spinner), clock)
+    console = Console(screen.Screen(quiet=asked.quiet, spinner=not asked.no_spinner), clock.boot_clock_s)
     file.say = console.complain
     monitor = "" if start.rehearsal else settings.heartbeat_url or ""
     values = {} if is_attempt else {**sources.channel_values(), "RALPH_HEARTBEAT_URL": monitor}
@@ -129,7 +129,7 @@ def _open_run(
         began=clock.boot_clock_s(),
         top=top,
         console=console,
-        view=view.AgentView(console.screen.say_for_agent, whole=asked.verbose),
+        view=view.AgentView(console.screen.say_cleaned_unless_quiet, whole=asked.verbose),
         outbox=Outbox(values, lambda line: console.complain(line, once=line)),
         changes=ChangeFinder(top, start.files_ralph_writes),
         git_settings=git_settings,
@@ -176,7 +176,7 @@ def _prepare_session(run: Run, held_lock: Lock) -> None:
         run.console.complain(f"took RALPH_BLOCKED out of {file.path}, since you are here; it said: {now.blocked}")
         file.edit(progress.without_control_lines, "RALPH_BLOCKED")
     state.remove_iteration_note()
-    run.screen.say_unless_quiet(f"ralph: {notices.first_line_of_run(run)}")
+    run.screen.say_unless_quiet(f"ralph: {notices.progress_path_and_remarks_line(run)}")
     if opened := state.load_note(OpenedBreaker):
         run.tally.set_one_below_limit(opened.reason, run.settings)
     state.remove_note(OpenedBreaker)

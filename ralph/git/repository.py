@@ -98,14 +98,14 @@ class Git:
 class Repository(Git):
     """The repository of a working tree, at the paths that it had before an agent could move it."""
 
-    def __init__(self, paths_from_git: Sequence[str]):
-        self.paths_from_git = paths_from_git
+    def __init__(self, own_paths: Sequence[str]):
+        self.own_paths = own_paths
         """The paths of its parts, as git reports them."""
-        root, self.git_dir, self.common, self.index, self.hooks = map(Path, paths_from_git)
+        root, self.git_dir, self.common, self.index, self.hooks = map(Path, own_paths)
         env = {
-            "GIT_DIR": paths_from_git[1],
-            "GIT_WORK_TREE": paths_from_git[0],
-            "GIT_INDEX_FILE": paths_from_git[3],
+            "GIT_DIR": own_paths[1],
+            "GIT_WORK_TREE": own_paths[0],
+            "GIT_INDEX_FILE": own_paths[3],
             "GIT_NO_REPLACE_OBJECTS": "1",
         }
         super().__init__(root, os.environ | env)
@@ -162,16 +162,16 @@ class Repository(Git):
         if not staged:
             self.index.unlink(missing_ok=True)
 
-    def undo_staging(self, at_end: Mapping[str, str], keep_committed_since: str) -> None:
-        """Puts back the entries in which the saved index and `at_end` differ, except those that the user touched since.
+    def undo_staging(self, lines_after_death: Mapping[str, str], keep_committed_since: str) -> None:
+        """Puts back the entries in which the saved index and `lines_after_death` differ.
 
-        That is, staged again, or committed on top of `keep_committed_since`.
+        Not those that the user touched since, staged again or committed on top of `keep_committed_since`.
         """
         self.index_copy.stat()  # git takes a missing index for an empty one
         saved = Git(self.root, {**self._env, "GIT_INDEX_FILE": str(self.index_copy)}).index_lines()
         now = self.index_lines()
-        names = (saved.keys() | at_end) - self.names_committed_since(keep_committed_since)
-        undone = [name for name in names if saved.get(name) != at_end.get(name) == now.get(name)]
+        names = (saved.keys() | lines_after_death) - self.names_committed_since(keep_committed_since)
+        undone = [name for name in names if saved.get(name) != lines_after_death.get(name) == now.get(name)]
         # a mode of 0 removes the name
         removed = [f"0{now[name][6:]}" for name in undone if name in now]
         back = filter(None, map(saved.get, undone))
@@ -228,7 +228,7 @@ class Repository(Git):
         """Returns the files in git's folder that show an unfinished operation, such as a merge."""
         return [name for name in _BEGUN if os.path.lexists(f"{self.git_dir}/{name}")]
 
-    def commit_files(
+    def commit_and_list_left_out(
         self,
         names: Collection[str],
         if_tracked: Collection[str],

@@ -20,7 +20,7 @@ from ralph.run import notices
 from ralph.run.context import Run
 from ralph.run.evidence import refuse_plan_done
 from ralph.run.judge import AroundTurn, BaseController, Iteration, count_in_tally, quote_tasks, wait_before_repeat_s
-from ralph.run.stop_rules import Reason, Stop, is_done_check_due, remaining_usd
+from ralph.run.stop_rules import Reason, Stop, has_unaccepted_done, remaining_usd
 from ralph.store import journal
 from ralph.store.state import UnfinishedIteration
 from ralph.words import format_duration, format_moment, join_names, one_line, shorten
@@ -39,11 +39,11 @@ class PlainController(BaseController):
         self._run = run
         self.around_turn = around_turn or self.around_turn
 
-    def run_or_await_iteration(self) -> Iteration:
+    def finish_next_iteration(self) -> Iteration:
         """Runs the next iteration and returns what is known of it once its agent has ended."""
         return run_agent_once(self._run)
 
-    def settle_iteration(self, judged: Iteration) -> Iteration:
+    def accept_or_refuse_result(self, judged: Iteration) -> Iteration:
         """Refuses a RALPH_DONE that does not hold, and ends a mode of one iteration."""
         if self._run.settings.once:
             judged = undo_ticks_and_end_mode(self._run, judged)
@@ -71,7 +71,7 @@ def run_agent_once(run: Run) -> Iteration:
         )
         turn = _run_agent(run, agent, prompt, messages)
     turn.another_is_free = len(run.free_agents()) > 1
-    findings.why_run_ends = findings.why_run_ends or run.git_settings.block_reason
+    findings.why_run_ends = findings.why_run_ends or run.git_settings.why_no_git_may_run
     after = run.read_progress()
     if lost := messages.find_lost(file.text):
         file.edit(progress.with_lines_added, "Messages", lost)
@@ -87,7 +87,7 @@ def run_agent_once(run: Run) -> Iteration:
         if findings.changed is None:
             commits, changed = run.changes.take_changes()
     if turn.outcome is not Outcome.OK:
-        turn.handover = run.view.summarize_cut_iteration(turn.why, changed)
+        turn.handover = run.view.describe_cut_iteration(turn.why, changed)
     return Iteration(before=before, after=file.last, turn=turn, commits=commits, changed=changed, findings=findings)
 
 
@@ -108,7 +108,7 @@ def _begin_and_render_prompt(run: Run, agent: Agent) -> str:
         {
             **run.iteration.values,
             "ITERATION": number,
-            "MEMORY": notices.describe_last_iterations(
+            "MEMORY": notices.describe_last_iterations_for_prompt(
                 state, already_told_task=run.iteration.task, so_far=notices.run_figures(run)
             ),
             "CAN_RUN": agent.can_run_commands(settings),
@@ -200,7 +200,7 @@ def record_and_report(run: Run, iteration: Iteration) -> None:
     spent = iteration.before.spent_usd + (turn.cost_usd or 0.0)
     if settings.max_total_cost is not None and spent:  # even without a cost, since the agent may have changed it
         file.edit(progress.with_spent, spent)
-    if run.controller.picks_tasks or not is_done_check_due(file.last, settings):  # else once the claim is checked
+    if run.controller.picks_tasks or not has_unaccepted_done(file.last, settings):  # else once the claim is checked
         run.state.remove_iteration_note()
     run.write_statuses_to_plan()
     run.outbox.send(Notice("alive"))
@@ -257,7 +257,7 @@ def _append_to_journal_and_history(run: Run, iteration: Iteration, summary: str)
 def notify_and_pause_or_wait(run: Run, iteration: Iteration) -> Stop | None:
     """Sends the progress notice and pauses, or waits out a limit or trouble. Returns a Stop if waiting is pointless."""
     if iteration.is_repeated:
-        return _wait_for_limit_or_trouble(run, iteration.turn)
+        return _wait_unless_time_runs_out(run, iteration.turn)
     every, count = run.settings.notify_frequency, run.tally.iterations
     if every is not None and not iteration.is_merge and (count == 1 or count % every == 0):
         what = f"Iteration {run.iteration.number} {'failed' if iteration.failed else 'completed'}"
@@ -274,7 +274,7 @@ def pause_between(run: Run) -> None:
         wait_at_most(run, run.settings.delay, counts_as_waiting=False)
 
 
-def _wait_for_limit_or_trouble(run: Run, turn: Turn) -> Stop | None:
+def _wait_unless_time_runs_out(run: Run, turn: Turn) -> Stop | None:
     """Waits until a usage limit or trouble is over, and says so. Returns a Stop if max-time is over sooner.
 
     Does not wait for a limit if another agent can work meanwhile.
@@ -328,4 +328,4 @@ def wait_at_most(run: Run, seconds: float, *, counts_as_waiting: bool = True) ->
 
 
 def _should_end_wait(run: Run) -> bool:
-    return is_done_check_due(run.read_progress(), run.settings) or run.stop_reason() is not None
+    return has_unaccepted_done(run.read_progress(), run.settings) or run.stop_reason() is not None

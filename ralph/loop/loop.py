@@ -8,9 +8,9 @@ from ralph.loop.iteration import notify_and_pause_or_wait, pause_between, record
 from ralph.loop.modes import advance_mode, claim_done_if_all_ticked, follow_mode_line, request_validation_if_due
 from ralph.plan import progress
 from ralph.run.context import Run
-from ralph.run.evidence import accept_plan_done_or_count_refusal, run_first_verify_if_due
+from ralph.run.evidence import accept_plan_done_or_count_refusal, is_first_verify_due, run_first_verify
 from ralph.run.judge import judge_iteration
-from ralph.run.stop_rules import Reason, Stop, is_done_check_due
+from ralph.run.stop_rules import Reason, Stop, has_unaccepted_done
 from ralph.store.state import AnnouncedConversation, OpenedBreaker
 
 
@@ -19,13 +19,13 @@ def loop(run: Run) -> Stop:
     claim_done_if_all_ticked(run)
     stop = prepare_next_iteration(run)
     while not stop:
-        iteration = judge_iteration(run.controller.run_or_await_iteration(), run.tally, run.settings)
+        iteration = judge_iteration(run.controller.finish_next_iteration(), run.tally, run.settings)
         if not iteration.findings.why_run_ends:  # else git may lead elsewhere, so it may not run
-            iteration = run.controller.settle_iteration(iteration)
+            iteration = run.controller.accept_or_refuse_result(iteration)
         record_and_report(run, iteration)
         stop = run.controller.defer_stop_to_finish_work(iteration.run_stop or notify_and_pause_or_wait(run, iteration))
         stop = stop or prepare_next_iteration(run)
-    return record_run_end(run, run.stop_if_git_tampered() or stop)
+    return write_run_end_to_progress_file(run, run.stop_if_git_tampered() or stop)
 
 
 def prepare_next_iteration(run: Run) -> Stop | None:
@@ -40,20 +40,21 @@ def prepare_next_iteration(run: Run) -> Stop | None:
     if run.file.last.mode != run.live.file_mode:
         follow_mode_line(run)
     run.controller.tidy_task_list()
-    while is_done_check_due(run.file.last, run.settings) and not run.stop_if_interrupted():
+    while has_unaccepted_done(run.file.last, run.settings) and not run.stop_if_interrupted():
         accept_plan_done_or_count_refusal(run)
         if run.stop_reason() or (run.controller.picks_tasks and run.settings.max_failures is None):
             break  # no agent fixes what fails if all is ticked, and nothing counts the failures
         pause_between(run)
         run.read_progress()
     stop = run.stop_reason()
-    if not stop and run.settings.verify and run_first_verify_if_due(run):
+    if not stop and is_first_verify_due(run):
+        run_first_verify(run)
         return prepare_next_iteration(run)
     stop = stop or run.controller.begin_next_tasks()
     return prepare_next_iteration(run) if stop and advance_mode(run, stop) else stop
 
 
-def record_run_end(run: Run, stop: Stop) -> Stop:
+def write_run_end_to_progress_file(run: Run, stop: Stop) -> Stop:
     """Writes the end of the run into the progress file, with RALPH_BLOCKED if another run would only fail again."""
     if stop.reason is not Reason.TAMPERED:  # else the next run would take its changes for the user's
         stop = run.stop_if_interrupted() or stop

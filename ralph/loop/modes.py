@@ -49,7 +49,7 @@ def follow_mode_line(run: Run) -> None:
         return
     run.live.file_mode = now.mode
     try:
-        run.use_mode(now.mode or "build")
+        run.use_settings_of_mode(now.mode or "build")
     except RalphError as error:
         run.console.complain(f"Mode: {now.mode} is ignored: {error.message}")
         return
@@ -58,19 +58,19 @@ def follow_mode_line(run: Run) -> None:
     set_up_controller(run)
 
 
-def request_validation_if_due(run: Run) -> bool:
-    """Whether enough was ticked for validate to run, at most max-rounds times; if no agent works, writes its name."""
-    now, live, every = run.file.last, run.live, run.settings.validate_every
+def request_validation_if_due(run: Run) -> None:
+    """If enough was ticked for validate to run, at most max-rounds times, writes its name once no agent works."""
+    now, live, every, most = run.file.last, run.live, run.settings.validate_every, run.settings.max_rounds
     starts = [line.start for line, *_ in now.headings]
     listed, still_open = ({bisect(starts, task.line.start) for task in some} for some in (now.tasks, now.open))
     headings = len(listed - still_open)
     looks, ticked, had = live.validations = live.validations or (0, now.ticked, headings)
     is_enough = every is not None and (now.ticked >= ticked + every or (now.ticked > ticked and headings > had))
-    is_due = is_enough and bool(now.open) and not now.mode and not now.done and looks < run.settings.max_rounds
-    if is_due and (run.mode == "build" or run.prepared_mode.is_role) and not run.controller.has_work_to_finish:
+    live.is_validation_due = is_enough and bool(now.open) and not (now.mode or now.done) and looks < most
+    can_run = run.mode == "build" or run.prepared_mode.is_role
+    if live.is_validation_due and can_run and not run.controller.has_work_to_finish:
         live.validations = looks + 1, now.ticked, headings
         run.file.edit(progress.with_mode, "validate")
-    return is_due
 
 
 def advance_mode(run: Run, stop: Stop) -> bool:
@@ -115,7 +115,7 @@ def undo_ticks_and_end_mode(run: Run, iteration: Iteration) -> Iteration:
     if iteration.run_stop or iteration.is_repeated:
         return iteration
     if ended_well:
-        stop = _choose_what_follows(run, iteration, judges=judges, run_goes_on=goes_on)
+        stop = _write_next_mode_or_stop(run, iteration, judges=judges, run_goes_on=goes_on)
         return replace(iteration, run_stop=stop)
     is_limit = outcome in (Outcome.OUT_OF_BUDGET, Outcome.OUT_OF_TIME)
     if goes_on and not is_limit:
@@ -123,7 +123,7 @@ def undo_ticks_and_end_mode(run: Run, iteration: Iteration) -> Iteration:
     return replace(iteration, run_stop=Stop(Reason.LIMIT if is_limit else Reason.ONCE_FAILED, iteration.turn.why))
 
 
-def _choose_what_follows(run: Run, iteration: Iteration, *, judges: bool, run_goes_on: bool) -> Stop | None:
+def _write_next_mode_or_stop(run: Run, iteration: Iteration, *, judges: bool, run_goes_on: bool) -> Stop | None:
     """Sets what follows a mode of one iteration that ended well; returns why the run ends with it."""
     if iteration.changed:
         why = f"it may change nothing but the progress file, and changed {join_names(iteration.changed, 10)}"
@@ -139,14 +139,14 @@ def _choose_what_follows(run: Run, iteration: Iteration, *, judges: bool, run_go
         except RalphError as error:
             return Stop(Reason.ONCE_FAILED, error.message)
     if judges:
-        return _choose_after_validation(run, run_goes_on=run_goes_on)
+        return _accept_done_or_write_next_mode(run, run_goes_on=run_goes_on)
     is_known = _PROVES_NOTHING in run.iteration.text_before
     if not _report_checks_passing_already(run) or is_known or not run_goes_on:  # else planning is repeated once
         _write_next_mode(run)
     return None if run_goes_on else Stop(Reason.ONCE)
 
 
-def _choose_after_validation(run: Run, *, run_goes_on: bool) -> Stop | None:
+def _accept_done_or_write_next_mode(run: Run, *, run_goes_on: bool) -> Stop | None:
     """Sets what follows validate: done if no task is open and verify passes, else the next mode, max-rounds times."""
     rounds, most = max(run.file.last.round, 1), run.settings.max_rounds
     left = describe_open_tasks(run.file.last)
@@ -175,7 +175,7 @@ def _report_checks_passing_already(run: Run) -> list[str]:
     """Reports and returns which checks of open tasks pass before anything is built."""
     if not (run.settings.strict and run.settings.evidence) or run.prepared_mode.rehearsal:
         return []
-    found = evidence.run_repeatable_checks(run, acceptance.all_checks_of_tasks(run.file.last.open)) or {}
+    found = evidence.run_repeatable_checks(run, acceptance.parse_checks_of_tasks(run.file.last.open)) or {}
     held_checks = [text for text, ended in found.items() if not ended.why_failed]
     if held_checks:
         what = f"{len(held_checks)} of {plural(len(found), 'check')} {_PROVES_NOTHING.decode()}"

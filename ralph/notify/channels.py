@@ -240,9 +240,11 @@ class Outbox:
             if notice.event in channel.events:
                 waiting.append(notice)
                 if len(waiting) == 1:
-                    threading.Thread(target=self._send_or_drop_waiting, args=(channel, waiting), daemon=True).start()
+                    threading.Thread(
+                        target=self._send_waiting_or_complain, args=(channel, waiting), daemon=True
+                    ).start()
 
-    def _send_or_drop_waiting(self, channel: Channel, waiting: list[Notice]) -> None:
+    def _send_waiting_or_complain(self, channel: Channel, waiting: list[Notice]) -> None:
         while waiting:
             notice = waiting[0]
             why = deliver_notice(channel, notice, self._values)

@@ -14,7 +14,6 @@ from ralph.agent.turn import Commits, Outcome
 from ralph.errors import RalphError
 from ralph.git.repository import Repository
 from ralph.loop.iteration import wait_at_most
-from ralph.loop.modes import request_validation_if_due
 from ralph.parallel.executors import DaskExecutor, SupervisedExecutor
 from ralph.parallel.jobs import JobMaker
 from ralph.parallel.merge_queue import MergeQueue
@@ -98,7 +97,7 @@ class ParallelController(BaseController):
     def begin_next_tasks(self) -> Stop | None:
         """Begins as many tasks as may be tried at once. Returns a Stop if none is in progress and none can begin."""
         run = self._run
-        if self.has_work_to_finish and request_validation_if_due(run):
+        if self.has_work_to_finish and run.live.is_validation_due:
             return None  # no other task begins before it
         rest_s = self._no_agent_before - run.clock.unix_time_s()
         if rest_s > 0 and not (self.has_work_to_finish or self._stop):
@@ -171,7 +170,7 @@ class ParallelController(BaseController):
         if not run.iteration.number and len(self._running_or_queued) == 1:
             notices.notify_started(run)
 
-    def run_or_await_iteration(self) -> Iteration:
+    def finish_next_iteration(self) -> Iteration:
         """Waits for the next event. Returns what is known of the attempt that ended, or of the commit to merge."""
         run, queue = self._run, self.queue
         while True:
@@ -239,11 +238,11 @@ class ParallelController(BaseController):
             after=now,
             turn=turn,
             commits=Commits(),
-            findings=TurnFindings(why_run_ends=run.git_settings.block_reason),
+            findings=TurnFindings(why_run_ends=run.git_settings.why_no_git_may_run),
             is_merge=bool(attempt.commit),
         )
 
-    def settle_iteration(self, iteration: Iteration) -> Iteration:
+    def accept_or_refuse_result(self, iteration: Iteration) -> Iteration:
         """Merges what passed and ticks its task, or queues it to be merged; or writes down why the attempt failed."""
         attempt, queue = self.last, self.queue
         task, result = attempt.task, attempt.result
@@ -264,7 +263,7 @@ class ParallelController(BaseController):
         if not result.passed:
             return self._fail_task(iteration)
         if not result.commit:
-            return self._tick_merged_task(iteration, Commits())
+            return self._tick_and_unqueue(iteration, Commits())
         if not iteration.is_merge:
             queue.add(attempt)
         if not self._merge_obstacle and queue.entry_checked_on_tip() is attempt:
@@ -296,16 +295,16 @@ class ParallelController(BaseController):
                 self._merge_obstacle = failed
                 self._run.console.complain(f"{attempt.task.id} is finished and waits to be merged: {failed} in the way")
             return replace(iteration, moved=True, is_queued=True)
-        return self._tick_merged_task(iteration, queue.repository.size_and_files_of_commit(attempt.commit))
+        return self._tick_and_unqueue(iteration, queue.repository.size_and_files_of_commit(attempt.commit))
 
-    def _tick_merged_task(self, iteration: Iteration, merged_commits: Commits) -> Iteration:
+    def _tick_and_unqueue(self, iteration: Iteration, commits: Commits) -> Iteration:
         """Ticks the task; its commit, if there is one, is on the branch by now."""
         run = self._run
         self._file.edit(edits.with_ticks_reopening_agent_blocked, self.last.task.id)
         self.queue.remove_entry(self.last.task)
         self.tidy_task_list()
         wrong = () if run.read_progress().open else evidence.accept_or_refuse_plan_done(run, is_verified=True)
-        return replace(iteration, moved=True, passed=True, refused=wrong, commits=merged_commits)
+        return replace(iteration, moved=True, passed=True, refused=wrong, commits=commits)
 
     def reopen_broken_tasks(self) -> Mapping[str, str] | None:
         """Unticks the tasks that a later change broke. Returns why, by task id; None if that could not be checked."""
@@ -319,6 +318,6 @@ class ParallelController(BaseController):
         """Ends all work, also after an error, and marks no task as in progress any more."""
         for attempt in self._running_or_queued:
             attempt.is_canceled = True
-        self._executor.shut_down_and_wait()
+        self._executor.close_and_wait_for_canceled()
         with contextlib.suppress(RalphError):
             self._file.edit(edits.with_ids_and_tidy_marks)

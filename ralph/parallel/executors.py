@@ -42,7 +42,7 @@ class SupervisedExecutor:
         attempt.doing, attempt.is_canceled = "", False
         attempt.work = self._threads.submit(self._do_job, attempt, job)
 
-    def shut_down_and_wait(self) -> None:
+    def close_and_wait_for_canceled(self) -> None:
         """Returns when all attempts have ended, which must be canceled."""
         self._threads.shutdown()
 
@@ -73,7 +73,7 @@ class SupervisedExecutor:
                 if message := line.strip().removeprefix("ralph: "):
                     attempt.doing = message
                     if run.prepared_mode.asked.verbose:
-                        run.screen.say_for_agent(f"{attempt.task.id}: {message}")
+                        run.screen.say_cleaned_unless_quiet(f"{attempt.task.id}: {message}")
 
         supervisor = self._idle_supervisors.pop()
         env = {**os.environ, MARK: f"{run.env[MARK]}:{supervisor.mark}"}
@@ -111,11 +111,11 @@ class DaskExecutor(SupervisedExecutor):
                 if not path:
                     run.console.complain(f"the worker {worker} has no {agent.command[0]} on its PATH")
 
-    def shut_down_and_wait(self) -> None:
+    def close_and_wait_for_canceled(self) -> None:
         """Has the workers end their attempts, and waits only for what runs here."""
         with suppress(Exception):  # raised if the cluster is gone
             self._client.close()
-        super().shut_down_and_wait()
+        super().close_and_wait_for_canceled()
 
     def _run_attempt(self, attempt: TaskAttempt, job: bytes) -> Finished:
         future = self._client.submit(attempt_on_worker, job, pure=False)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ralph.errors import RalphError
 from ralph.files import read_or_empty, replace_unchanged
 from ralph.plan import tasks
-from ralph.plan.progress import BOM, encode_text, read_lines_and_fences, replace_ranges
+from ralph.plan.progress import BOM, encode_text, read_unfenced_lines_and_fences, replace_ranges
 from ralph.plan.tasks import Note, Task
 from ralph.words import join_names, plural, shorten
 
@@ -181,7 +181,7 @@ def find_task_list(plan: Path, data: bytes) -> ImportedTasks | None:
     if plan.name.endswith(".json"):
         spans.append((len(BOM) if data.startswith(BOM) else 0, len(data)))
     else:
-        for first, last in read_lines_and_fences(data).fences:
+        for first, last in read_unfenced_lines_and_fences(data).fences:
             opening = _OPENING.match(data, first.start)
             if opening and (opening[1] or _TELLING.search(data, opening.end(), last.start)):
                 spans.append((opening.end(), last.start))

@@ -107,7 +107,7 @@ def parse_check(text: str) -> Check:
     return Check(text)
 
 
-def all_checks_of_tasks(listed: Iterable[Task]) -> list[Check]:
+def parse_checks_of_tasks(listed: Iterable[Task]) -> list[Check]:
     """Returns the checks of these tasks, including those that no machine can run."""
     return [parse_check(line) for task in listed for line in task.note_values("verify")]
 
@@ -128,13 +128,14 @@ def evaluate_check(
     check: Check,
     *,
     base_url: str,
-    run: Callable[[str], CheckResult | None],
+    run_unless_interrupted: Callable[[str], CheckResult | None],
     lacks: WhyCommitLacks = lambda *_: "",
 ) -> CheckResult | None:
     """Runs a check and returns its result, with exit code 0 if it is met; None if a signal ended the command.
 
-    `run` runs a shell command, `base_url` is the address of the server, `lacks` says why the commit would lack an
-    existing file, or its content. A check that no machine can run counts as met, with a note that nobody checked it.
+    `run_unless_interrupted` runs a shell command, `base_url` is the address of the server, `lacks` says why the commit
+    would lack an existing file, or its content. A check that no machine can run counts as met, with a note that nobody
+    checked it.
     """
     fields = check.fields
     if not fields:
@@ -142,7 +143,7 @@ def evaluate_check(
     if "path" in fields:
         return _check_file(fields["path"], fields.get("holds", ""), lacks)
     if "command" in fields:
-        if (ended := run(fields["command"])) is None:
+        if (ended := run_unless_interrupted(fields["command"])) is None:
             return None
         code, output = ended.code, ended.output
         what = f"Run `{one_line(fields['command'], _SHOWN)}` {ended.how_ended}"
@@ -185,7 +186,7 @@ def validate_list(text: bytes, name: str, settings: Settings) -> Sequence[Task]:
     listed = tasks.read_tasks(edits.with_ids_and_tidy_marks(text))
     wrong = tasks.find_problems(listed)
     for task in listed:
-        for one in () if task.counts_as_done else all_checks_of_tasks([task]):
+        for one in () if task.counts_as_done else parse_checks_of_tasks([task]):
             if not one.fields and settings.criteria == "strict":
                 wrong.append(f"line {task.number}: {one.text}: no machine can check this, and --criteria is strict")
             if "url" in one.fields and settings.base_url is None:
@@ -208,7 +209,7 @@ def nothing_to_begin(listed: Sequence[Task], alone: str | None = None) -> Stop:
 
 def task_prompt_values(task: Task, run_token: str, state: State) -> dict[str, Value]:
     """Returns the variables with which a prompt describes this task."""
-    asked = all_checks_of_tasks(task.self_and_completed_parents)
+    asked = parse_checks_of_tasks(task.self_and_completed_parents)
     own = [message.partition(": ")[2] for message in task.note_values("role") if ": " in message]
     return {
         "TASK_ID": task.id,

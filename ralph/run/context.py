@@ -63,6 +63,8 @@ class LiveState:
     """The mode that the progress file named when ralph last read it; empty if it named none."""
     validations: tuple[int, int, int] | None = None
     """How often validate has run during build, and how many tasks and headings were done the last time."""
+    is_validation_due: bool = False
+    """Whether enough was ticked since for it to run."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -149,7 +151,7 @@ class Run:
             new_log_path=lambda: self.state.new_log_path(self.id, self.iteration.number),
         )
 
-    def use_mode(self, mode: str, *, as_role: bool = False) -> None:
+    def use_settings_of_mode(self, mode: str, *, as_role: bool = False) -> None:
         """Switches to that mode's settings and template. Raises RalphError if they are missing or wrong."""
         start = self.modes.get((mode, as_role)) or self.prepared_mode.in_mode(mode, as_role=as_role)
         start.load_mode_prompt()
@@ -188,7 +190,7 @@ class Run:
 
     def stop_if_git_tampered(self) -> Stop | None:
         """Returns a Stop if git's settings were changed, so that no git may run until the user has decided."""
-        why = self.git_settings.block_reason
+        why = self.git_settings.why_no_git_may_run
         return Stop(Reason.TAMPERED, why) if why else None
 
     def run_supervised(self, what: str, job: Command, on_output: OnOutput, should_end: ShouldEnd) -> Ended:

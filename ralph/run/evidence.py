@@ -23,7 +23,7 @@ def run_check(run: Run, check: Check, doing: str = "checking") -> CheckResult | 
     ended = evaluate_check(
         check,
         base_url=run.settings.base_url or "",
-        run=lambda command: run.command_runner.run_shell(doing, "the check", command),
+        run_unless_interrupted=lambda command: run.command_runner.run_shell(doing, "the check", command),
         lacks=run.controller.why_commit_would_lack,
     )
     return None if run.stop_if_interrupted() else ended
@@ -110,7 +110,7 @@ def accept_or_refuse_plan_done(run: Run, *, is_verified: bool = False) -> Sequen
             return ()
         reasons = [f"{task} is not done: {why}" for task, why in broken.items()]
     if run.settings.verify and not (reasons or is_verified):
-        if (verified := verify_unless_interrupted(run)) is None:
+        if (verified := run_verify_command(run)) is None:
             return ()
         if verified.why_failed:
             refuse_plan_done(run, [verified.why_failed], output=verified.output)
@@ -121,7 +121,7 @@ def accept_or_refuse_plan_done(run: Run, *, is_verified: bool = False) -> Sequen
         run.console.complain(f"back to work: {join_names(sorted(new))} came while it was verified")
         run.file.edit(progress.with_status, "IN_PROGRESS")
     else:
-        _write_plan_done(run)
+        _write_done_to_progress_file(run)
     return reasons
 
 
@@ -132,7 +132,7 @@ def _open_tasks_and_message_lines(run: Run) -> set[str]:
     return {task.whole for task in now.open}.union(messages)
 
 
-def _write_plan_done(run: Run) -> None:
+def _write_done_to_progress_file(run: Run) -> None:
     """Records that RALPH_DONE is true, and removes what an earlier refusal left in the file."""
     settings = run.settings
     if run.controller.picks_tasks:  # so ralph sets the status
@@ -154,19 +154,22 @@ def refuse_plan_done(run: Run, reasons: Sequence[str], vanished: Sequence[Task] 
     run.file.edit(progress.with_status, "IN_PROGRESS")
 
 
-def run_first_verify_if_due(run: Run) -> bool:
-    """Returns whether verify was to run before the first agent, which is not to blame for a red one; runs it if so."""
-    settings, now, tally = run.settings, run.file.last, run.tally
-    if tally.first_verify_failure is not None or settings.once or run.prepared_mode.rehearsal or run.is_attempt:
-        return False
+def is_first_verify_due(run: Run) -> bool:
+    """Whether verify must run before the first agent, which is not to blame for a red one."""
+    settings, known = run.settings, run.tally.first_verify_failure is not None
+    return bool(settings.verify) and not (known or settings.once or run.prepared_mode.rehearsal or run.is_attempt)
+
+
+def run_first_verify(run: Run) -> None:
+    """Runs verify unless it passed on this very tree, and complains if it is red."""
+    now = run.file.last
     if now.verified and now.verified_commit_and_digest == run.changes.commit_and_digest():
-        tally.first_verify_failure = ""
-    elif (ended := verify_unless_interrupted(run)) and ended.why_failed:
+        run.tally.first_verify_failure = ""
+    elif (ended := run_verify_command(run)) and ended.why_failed:
         run.console.complain(f"before the first task, {ended.why_failed}")
-    return True
 
 
-def verify_unless_interrupted(run: Run) -> CheckResult | None:
+def run_verify_command(run: Run) -> CheckResult | None:
     """Runs the verify command and returns its result; None if a signal ended it."""
     command, tally = run.settings.verify or "", run.tally
     ended = run.command_runner.run_shell("verifying", "the verify command", command)
@@ -185,7 +188,7 @@ def verify_unless_interrupted(run: Run) -> CheckResult | None:
         duration_s=round(verified.took_s, 3),
     )
     for line in verified.failure_with_output.split("\n")[1:]:
-        run.screen.say_for_agent(f"  {line}")
+        run.screen.say_cleaned_unless_quiet(f"  {line}")
     if not verified.why_failed:
         run.screen.say_unless_quiet(f"ralph: verified in {format_duration(verified.took_s)}")
     return verified

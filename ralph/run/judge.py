@@ -99,11 +99,11 @@ class BaseController:
     def begin_next_tasks(self) -> Stop | None:
         """Chooses the next task. Returns why none can be begun, or None."""
 
-    def run_or_await_iteration(self) -> Iteration:
+    def finish_next_iteration(self) -> Iteration:
         """Runs the next iteration and returns what is known of it once its agent has ended."""
         raise NotImplementedError
 
-    def settle_iteration(self, judged: Iteration) -> Iteration:
+    def accept_or_refuse_result(self, judged: Iteration) -> Iteration:
         """Returns the judged iteration with its result, which is in the progress file too by then."""
         return judged
 

@@ -39,7 +39,7 @@ HANDOVER = "RALPH_HANDOVER"
 """A variable of an attempt's environment: the handover of the attempt before it at the same task."""
 
 
-def first_line_of_run(run: Run) -> str:
+def progress_path_and_remarks_line(run: Run) -> str:
     """The first line of a run: where its progress is, why it may not commit, what it found, who gets notices."""
     settings, commit, names = (
         run.settings,
@@ -170,7 +170,7 @@ def status_lines(run: Run, width: int) -> str:
     return "\n".join([*run.controller.parallel_activity, line])
 
 
-def describe_last_iterations(state: State, *, already_told_task: str = "", so_far: str = "") -> str:
+def describe_last_iterations_for_prompt(state: State, *, already_told_task: str = "", so_far: str = "") -> str:
     """Returns the last iterations, the handover of one cut short, the last change of mode, and sums; empty at first.
 
     `so_far` are the figures of this run; failures of `already_told_task` are left out: the prompt has them.

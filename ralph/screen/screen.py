@@ -46,7 +46,7 @@ class Screen:
         self._make_status = status
         self._thread.start()
 
-    def say_for_agent(self, line: str) -> None:
+    def say_cleaned_unless_quiet(self, line: str) -> None:
         """Prints a line of the agent's, unless `quiet`."""
         if not self.quiet:
             self._queue_line(1, without_control_codes(line))

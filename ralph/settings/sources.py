@@ -10,7 +10,7 @@ from pathlib import Path
 from ralph import files
 from ralph.errors import RalphError, did_you_mean
 from ralph.plan import prompt
-from ralph.plan.progress.reading import read_lines_and_fences
+from ralph.plan.progress.reading import read_unfenced_lines_and_fences
 from ralph.settings.table import (
     AGENT_OF,
     BELONGS,
@@ -64,7 +64,7 @@ def read_directives(text: bytes, name: str, source: Source = Source.PLAN) -> Ite
     """
     if name.endswith(".json"):
         yield GivenSetting("RALPH_STRICT", "true", source, name)
-    for line in read_lines_and_fences(text).unfenced_lines:
+    for line in read_unfenced_lines_and_fences(text).unfenced_lines:
         number = text.count(b"\n", 0, line.start) + 1
         where = f"{name}:{number}"
         if found := _DIRECTIVE.fullmatch(line.body.decode(errors="replace")):

@@ -121,7 +121,7 @@ class UncommittedFiles(StateNote):
 
 
 @dataclass
-class GitConfigFiles(StateNote):
+class GitConfigTexts(StateNote):
     """The contents of git's configuration files, by path: when the iteration began, and when all that ran had ended."""
 
     before: dict[str, str]

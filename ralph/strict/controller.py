@@ -13,12 +13,12 @@ from ralph.plan.tasks import Note, Task, edits
 from ralph.run import acceptance, evidence
 from ralph.run.acceptance import Check
 from ralph.run.context import Run
-from ralph.run.evidence import accept_or_refuse_plan_done, verify_unless_interrupted
+from ralph.run.evidence import accept_or_refuse_plan_done, run_verify_command
 from ralph.run.judge import Iteration
 from ralph.run.stop_rules import Reason, Stop
 from ralph.strict.final_words import AttemptVerdict, commit_message, read_agents_claim, requested_mode
 from ralph.strict.guard import TreeGuard
-from ralph.strict.roles import diff_of_files_saved_before_build, roles_of, save_files_before_build
+from ralph.strict.roles import agent_roles_of, diff_of_files_saved_before_build, save_files_before_build
 from ralph.words import join_names, plural, timestamp
 
 _REJECTIONS = 3
@@ -37,13 +37,13 @@ class StrictController(PlainController):
     def __init__(self, run: Run, guard: TreeGuard):
         super().__init__(run, guard.around_turn)
         self._file, self._guard, self.why_commit_would_lack = run.file, guard, guard.why_commit_would_lack
-        self._roles = roles_of(run.prepared_mode)
+        self._roles = agent_roles_of(run.prepared_mode)
         self._token = acceptance.new_run_token()
 
     def tidy_task_list(self) -> None:
         """Gives each task an id, ticks those whose subtasks are all done, and leaves none in progress."""
         if self._role:
-            self._run.use_mode("build")
+            self._run.use_settings_of_mode("build")
             self._role = ""
         self._file.edit(edits.with_ids_and_tidy_marks)
 
@@ -56,7 +56,7 @@ class StrictController(PlainController):
         self._task = task
         run.replace_iteration_values(task=task.id)
         if role := self._roles.role_of_task(task):
-            run.use_mode(role, as_role=True)
+            run.use_settings_of_mode(role, as_role=True)
         self._role = role
         notes = self._run_checks_before(task) if self._demands_proof and not task.note_values("begun") else []
         self._edit_and_vouch(lambda text: edits.with_new_evidence(edits.with_mark(text, "~", task.id), task.id, notes))
@@ -75,7 +75,7 @@ class StrictController(PlainController):
 
     def _run_checks_before(self, task: Task) -> list[Note]:
         """Runs the checks of a task before its first attempt. Returns notes: those that pass already prove nothing."""
-        run, checks = self._run, acceptance.all_checks_of_tasks(task.self_and_completed_parents)
+        run, checks = self._run, acceptance.parse_checks_of_tasks(task.self_and_completed_parents)
         runs_programs = any("command" in one.fields for one in checks)
         if runs_programs:  # an agent may have written them
             self._edit_and_vouch(bytes)
@@ -96,12 +96,12 @@ class StrictController(PlainController):
             run.write_journal("checks", success=False, message=message, requirement_id=task.id)
         return notes
 
-    def settle_iteration(self, iteration: Iteration) -> Iteration:
+    def accept_or_refuse_result(self, iteration: Iteration) -> Iteration:
         """Checks what the agent proposes, then ticks and commits the task, or records why not."""
         run, turn = self._run, iteration.turn
         goes_on = turn.outcome is Outcome.CONTEXT_FULL and not iteration.failed and run.settings.on_failure == "keep"
         if iteration.is_repeated or iteration.run_stop or turn.outcome is Outcome.FAILED or goes_on:
-            iteration = self._leave_task_for_later(iteration)
+            iteration = self._unmark_task_and_maybe_discard(iteration)
         else:
             iteration = self._settle_attempt(iteration)
         if (mode := requested_mode(turn.final_words, self._token)) in run.settings.then:
@@ -129,7 +129,7 @@ class StrictController(PlainController):
         guard.undo_forbidden_after_checks()
         if found.is_pass and not guard.blocked:
             if locked := guard.wait_for_index():
-                return self._leave_task_for_later(replace(iteration, failed=locked))
+                return self._unmark_task_and_maybe_discard(replace(iteration, failed=locked))
             if role := self._roles.next_role_or_empty(self._role):
                 if role == self._roles.last_writer:
                     save_files_before_build(run, task.id)
@@ -138,7 +138,7 @@ class StrictController(PlainController):
                 found = AttemptVerdict(why_failed=why, red=True)
         stop = run.stop_if_interrupted()
         if guard.blocked or (found.why_failed and stop):
-            return self._leave_task_for_later(replace(iteration, run_stop=stop))
+            return self._unmark_task_and_maybe_discard(replace(iteration, run_stop=stop))
         if found.is_pass:
             return replace(iteration, moved=True, passed=True)
         # the first time this does not count as a failure: another agent has to confirm the work
@@ -148,7 +148,7 @@ class StrictController(PlainController):
             self._mark_task(" ", "claimed", f"{timestamp()} changed {changed}; said: {first}")
             run.screen.say(f"ralph: {task.id}: {found.why_unproved}; another agent looks at it")
             return iteration
-        return self._record_failure(self._leave_task_for_later(iteration), found)
+        return self._record_failure(self._unmark_task_and_maybe_discard(iteration), found)
 
     def _record_failure(self, iteration: Iteration, found: AttemptVerdict) -> Iteration:
         """Records why the attempt failed, as a failure of the task or of the role that is to blame."""
@@ -183,11 +183,11 @@ class StrictController(PlainController):
         claim = AttemptVerdict() if claim.rejected and self._is_dismissed_by_user(claim.why_failed) else claim
         if not claim.is_pass or self._role not in (roles.last_writer, roles.fix):
             return claim
-        checks = acceptance.all_checks_of_tasks(task.self_and_completed_parents)
+        checks = acceptance.parse_checks_of_tasks(task.self_and_completed_parents)
         # no fake agent can meet them
         asked = [] if run.prepared_mode.rehearsal else acceptance.join_browser_actions(checks)
         for check in [*asked, None] if run.settings.verify else asked:
-            ended = evidence.run_check(run, check) if check else verify_unless_interrupted(run)
+            ended = evidence.run_check(run, check) if check else run_verify_command(run)
             if ended and check and (ended.why_failed or not check.fields):
                 run.screen.say_unless_quiet(f"ralph: {ended.failure_with_output or ended.how_ended}")
             if ended is None:
@@ -260,7 +260,7 @@ class StrictController(PlainController):
         self._edit_and_vouch(edits.with_tasks_reopened, broken or {})
         return broken
 
-    def _leave_task_for_later(self, iteration: Iteration) -> Iteration:
+    def _unmark_task_and_maybe_discard(self, iteration: Iteration) -> Iteration:
         """Leaves the task for later; if --on-failure says restore, discards its changes, unless the run ends."""
         if iteration.run_stop is None and self._run.settings.on_failure == "restore":
             self._guard.put_back_all_files()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ralph.agent.turn import without_signals
-from ralph.plan.progress.reading import read_lines_and_fences
+from ralph.plan.progress.reading import read_unfenced_lines_and_fences
 from ralph.words import shorten
 
 _FORM = (
@@ -77,7 +77,7 @@ def requested_mode(message: str, token: str) -> str:
 
 def _lines_outside_fences(message: str) -> list[str]:
     """The lines outside code fences, without blank lines at the end."""
-    lines = read_lines_and_fences(message.strip().encode(errors="replace")).unfenced_lines
+    lines = read_unfenced_lines_and_fences(message.strip().encode(errors="replace")).unfenced_lines
     return [line.body.decode().strip() for line in lines]
 
 

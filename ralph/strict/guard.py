@@ -9,6 +9,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from ralph import files
 from ralph.agent.turn import Commits
@@ -40,6 +41,15 @@ _HIDDEN = "which new rules hide from git, and is not allowed here"
 _disk_errors_end_the_run = files.os_errors_as_ralph_errors(
     "what was done to the repository", "put right", fix="look at it before the next run"
 )
+
+
+class LeftAndUndone(NamedTuple):
+    """What became of the changes of an iteration."""
+
+    left: set[str]
+    """The files that remain changed."""
+    undone: dict[str, list[str]]
+    """The files that were put back, by reason."""
 
 
 class TreeGuard:
@@ -98,8 +108,8 @@ class TreeGuard:
         if not self.why_no_git_may_run():
             self._run.remove_orphaned_locks("the agent")
         if self.own_progress:
-            findings.tampered = undo_and_describe_changes(self._run, self.own_progress)
-        self._put_back_after_turn(findings)
+            findings.tampered = put_back_ralphs_sections(self._run, self.own_progress)
+        self._put_back_and_record_findings(findings)
         findings.why_run_ends = self.blocked
 
     def why_no_git_may_run(self) -> str:
@@ -109,7 +119,7 @@ class TreeGuard:
             now = self._snapshot_hooks_and_outside_files()
             settings.collect_file_changes(self._before.compared, now)
             self._before.compared = now
-            self.blocked = settings.block_reason
+            self.blocked = settings.why_no_git_may_run
             for one in settings.harmless:
                 self._complain(f"{one}; it stays", once=one)
         return self.blocked
@@ -117,7 +127,7 @@ class TreeGuard:
     @_disk_errors_end_the_run
     def undo_forbidden_after_checks(self) -> None:
         """Puts back what checks and hooks changed, since the agent may have written them."""
-        undo_and_describe_changes(self._run, self.own_progress)
+        put_back_ralphs_sections(self._run, self.own_progress)
         if not self.why_no_git_may_run():
             self._put_head_and_index_back_keeping_ref()
             if self._before.only or self._shadow.is_protected_touched():  # a look at all files takes long
@@ -163,7 +173,9 @@ class TreeGuard:
                 self.committed = Commits(count=int(not failed))
             elif self._repository and not self._has_jj:
                 run_git = self._failure_of_git_with_hooks
-                self.committed, failed, left_out = self._repository.commit_files(changed, own, message, run_git)
+                self.committed, failed, left_out = self._repository.commit_and_list_left_out(
+                    changed, own, message, run_git
+                )
                 if left_out and not failed:
                     self._complain(f"{join_names(left_out)} changed, and no commit has that: git ignores it")
         if failed:
@@ -220,7 +232,7 @@ class TreeGuard:
                 self._complain(f"so does what is staged: git's index as it is now is kept in {where}")
         elif later := resume_shadow(before, end):
             self._changed_by_user = later.changes().keys()
-        self._put_back_after_turn(findings, end)
+        self._put_back_and_record_findings(findings, end)
         return findings.tampered
 
     def short_head(self) -> str:
@@ -239,7 +251,7 @@ class TreeGuard:
             task=run.iteration.task,
             is_strict=run.prepared_mode.is_strict_loop,
             only=run.settings.only,
-            repository_paths=repository.paths_from_git if repository else (),
+            repository_paths=repository.own_paths if repository else (),
             head=repository.save_head_and_index() if repository else None,
             root=str(self._root),
             own=shadow.own,
@@ -251,7 +263,7 @@ class TreeGuard:
 
     def _snapshot_hooks_and_outside_files(self) -> dict[str, str]:
         """The state of what is only compared: git's hooks and links; under --strict also files outside the tree."""
-        found = snapshot_hooks_rules_and_links(*self._repository.paths_from_git[:3]) if self._repository else {}
+        found = snapshot_hooks_rules_and_links(*self._repository.own_paths[:3]) if self._repository else {}
         outside = self._outside if self._before.is_strict else []
         for path in [path for place in outside for path in (place, *place.glob("*")) if path.is_file()]:
             text = files.read_text_or_empty(path)
@@ -259,7 +271,7 @@ class TreeGuard:
         return found
 
     @_disk_errors_end_the_run
-    def _put_back_after_turn(self, findings: TurnFindings, end: TreeAfterDeath | None = None) -> None:
+    def _put_back_and_record_findings(self, findings: TurnFindings, end: TreeAfterDeath | None = None) -> None:
         """Puts back what the agent may not change, HEAD first; assigns its other changes to its task.
 
         Without --strict the agent may commit, and HEAD is put back only if a commit has a forbidden file: the allowed
@@ -294,7 +306,7 @@ class TreeGuard:
         has_forbidden |= any(map(self._why_forbidden, repository.names_committed_since(head[1])))
         if has_forbidden and (ref := self._put_head_and_index_back_keeping_ref(end)):
             message = repository.output_or_empty("log", "-1", "--format=%B", ref)
-            _, failed, _ = repository.commit_files(changed, (), message, self._failure_of_git_with_hooks)
+            _, failed, _ = repository.commit_and_list_left_out(changed, (), message, self._failure_of_git_with_hooks)
             if failed:
                 self._complain(f"what may stay of the agent's commits stays uncommitted: {failed}")
 
@@ -333,8 +345,8 @@ class TreeGuard:
             repository.put_index_back()
         return kept
 
-    def _put_back_forbidden(self) -> tuple[set[str], dict[str, list[str]]]:
-        """Puts back what may not change. Returns the files that remain changed, and by reason what was put back."""
+    def _put_back_forbidden(self) -> LeftAndUndone:
+        """Puts back what may not change. Returns what became of all changes."""
         left, undone = self._undo_or_leave_changes(self._why_forbidden)
         for why, names in undone.items():
             where = f"put back; what was there is in {self._state.folder / 'kept'}"
@@ -343,10 +355,10 @@ class TreeGuard:
         if within := [name for name in left if name.endswith("/")]:
             what = f"{join_names(within)} has a repository of its own: left alone, and not committed"
             self._complain(what, once=within[0])
-        return left.difference(within), undone
+        return LeftAndUndone(left.difference(within), undone)
 
-    def _undo_or_leave_changes(self, why_undo: Callable[[str], str]) -> tuple[set[str], dict[str, list[str]]]:
-        """Undoes each change that has a reason to be, except the user's. Returns the others, and by reason the undone.
+    def _undo_or_leave_changes(self, why_undo: Callable[[str], str]) -> LeftAndUndone:
+        """Undoes each change that has a reason to be, except the user's. Returns what became of all of them.
 
         Ignore rules are undone first, and alone, since they may hide other changes.
         """
@@ -368,7 +380,7 @@ class TreeGuard:
             for name in wrong:
                 undone[reasons[name] if name in visible_at_first else _HIDDEN].append(name)
             if self.blocked or not rules:
-                return visible.difference(wrong), undone
+                return LeftAndUndone(visible.difference(wrong), undone)
         raise RalphError(f"{join_names(wrong)}: cannot be put back in {self._root}", 1)
 
     def _why_forbidden(self, name: str) -> str:
@@ -409,7 +421,7 @@ def _settings_in_plan(plan_text: str, plan: Path) -> str:
     return repr([(one.variable, one.text) for one in sources.read_directives(os.fsencode(plan_text), plan.name)])
 
 
-def undo_and_describe_changes(run: Run, before: bytes) -> tuple[str, ...]:
+def put_back_ralphs_sections(run: Run, before: bytes) -> tuple[str, ...]:
     """Puts ralph's own parts of the progress file back to `before`. Returns in words what had been changed."""
     run.read_progress()
     left, name = run.file.text, run.file.path.name

@@ -16,7 +16,7 @@ from ralph.run.judge import describe_open_tasks
 from ralph.screen.view import AgentView
 from ralph.store import journal
 from ralph.store.state import TreeAfterDeath, TreeBefore, UnfinishedIteration
-from ralph.strict.guard import TreeGuard, undo_and_describe_changes
+from ralph.strict.guard import TreeGuard, put_back_ralphs_sections
 from ralph.strict.shadow import load_tree_notes
 from ralph.words import timestamp
 
@@ -40,14 +40,14 @@ def recover_from_death(run: Run, held_lock: Lock) -> None:
     try:
         run.git_settings.collect_changes_before_death()  # before any git runs
         run.git_settings.record_begin_state()
-        if why := run.git_settings.block_reason:
+        if why := run.git_settings.why_no_git_may_run:
             raise RalphError(why, 4)  # noqa: TRY301 - the user decides, as with all that is raised here
         before, end = load_tree_notes(run.state, death)
         if before:
             undo_forbidden_changes(run, death, before, end)  # what may not change; the rest is its task's
         put_list_back(run, death, end)  # ticks that ralph did not make
         commit_ticked_tasks(run)  # or the tick is taken back
-        recheck_or_refuse_plan_done(run)  # which was never checked
+        request_verify_or_refuse_done(run)  # which was never checked
     except RalphError as error:
         if error.exit_code == 4:
             run.file.edit(progress.with_run_blocked, error.message)
@@ -76,7 +76,7 @@ def report_and_record_death(run: Run, death: UnfinishedIteration) -> None:
     view = AgentView(lambda _line: None)
     view.new_reader().read_output(files.read_or_empty(death.transcript, 1_000_000))
     with contextlib.suppress(OSError):  # a full disk is reported where it matters
-        line = journal.unfinished_line(death, message, view.summarize_cut_iteration(message))
+        line = journal.unfinished_line(death, message, view.describe_cut_iteration(message))
         journal.append_line(run.state.journal, line)
 
 
@@ -86,12 +86,12 @@ def put_list_back(run: Run, death: UnfinishedIteration, end: TreeAfterDeath | No
     if any(task.mark == "~" for task in tasks.read_tasks(own)):
         left = os.fsencode(end.progress) if end else run.file.text
         if edits.restore_ralphs_sections(own, left).text != left:  # else its content is the user's
-            undo_and_describe_changes(run, own)
+            put_back_ralphs_sections(run, own)
     elif own:  # it worked on no task, or ralph had put it down
         undo_ticks(run, death.mode, own)
 
 
-def recheck_or_refuse_plan_done(run: Run) -> None:
+def request_verify_or_refuse_done(run: Run) -> None:
     """Has an unchecked RALPH_DONE verified, or refuses it if nothing can verify it."""
     if run.read_progress().done:
         open_ones = describe_open_tasks(run.file.last)

@@ -97,7 +97,7 @@ def main() -> None:
     elif not sys.argv[1] or now.mode in ("plan", "validate"):
         message = "Nothing is missing."
     elif signal := _SIGNAL.search(sys.stdin.buffer.read().decode(errors="replace")):
-        message = f"{_write_files_and_check(signal[1], signal[1]).message}\n\n{signal[0]}"
+        message = f"{_write_files_and_run_check(signal[1], signal[1]).message}\n\n{signal[0]}"
     else:
         message = _fake_work_on_task(file)
     _print_step(type="text", text=message)
@@ -118,7 +118,7 @@ def _fake_work_on_task(progress_file: Path) -> str:
     now = progress.parse(text)
     if now.open:
         task = now.open[0]
-        work = _write_files_and_check(task.whole, f"{now.ticked + 1}")
+        work = _write_files_and_run_check(task.whole, f"{now.ticked + 1}")
         if sys.argv[1] == "commit":
             _run_or_exit(f"git add {shlex.join(work.files)} && git commit -qm {shlex.quote(work.message)}")
         mark = text.index(b"[", task.line.start) + 1
@@ -128,7 +128,7 @@ def _fake_work_on_task(progress_file: Path) -> str:
     return f"{now.ticked} of {plural(len(now.tasks), 'task')} done."
 
 
-def _write_files_and_check(task_text: str, number: str) -> SampleTask:
+def _write_files_and_run_check(task_text: str, number: str) -> SampleTask:
     """Writes the files of a task, or a note if it is not the sample's, and tests them."""
     _print_step(type="text", text=f"Task {number}: {task_text}")
     name, note = f"standin-{number}.md", f"# {task_text}\n\nThe fake agent was here. A real one would have built it.\n"

@@ -50,7 +50,7 @@ class MarkdownBlocks(NamedTuple):
     """The first and the last line of each fence."""
 
 
-def read_lines_and_fences(text: bytes) -> MarkdownBlocks:
+def read_unfenced_lines_and_fences(text: bytes) -> MarkdownBlocks:
     """The lines of a text and its code fences.
 
     A fence is three or more backticks or tildes, closed by at least as many of the same, at any indentation, since it
@@ -138,7 +138,7 @@ def parse(text: bytes) -> Progress:
     # The list items around this line: the column of each, and the innermost task that it belongs to.
     nested: list[tuple[int, Task | None]] = [(-1, None)]
     is_head, is_below_done = True, False
-    for line in read_lines_and_fences(text).unfenced_lines:
+    for line in read_unfenced_lines_and_fences(text).unfenced_lines:
         kind = _KIND.fullmatch(line.body.decode(errors="surrogateescape"))
         name = ""
         if kind and kind["indent"] is not None:

@@ -155,14 +155,14 @@ def restore_ralphs_sections(before: bytes, after: bytes) -> RestoredList:
 
     If that is impossible, the text is `before`, with only those words added.
     """
-    wanted = _lines_used_by_ralph(before)
-    left = _lines_used_by_ralph(after)
+    wanted = _control_and_task_lines(before)
+    left = _control_and_task_lines(after)
     if left == wanted:
         return RestoredList(after)
     known = {name for task in read_tasks(before) for name in (task.id, task.text) if name}
     new = [task for task in read_tasks(after) if known.isdisjoint((task.id, task.text))]
     merged = _replace_ralphs_sections(before, after, new)
-    text = merged if _lines_used_by_ralph(merged) == wanted else before
+    text = merged if _control_and_task_lines(merged) == wanted else before
     stops = progress.parse(after).words
     for word in _STOPS:  # into Status, where the user would look for it
         if word in stops and word not in progress.parse(text).words:
@@ -192,19 +192,19 @@ def _quote_line(line: bytes) -> str:
     return f'"{line.decode(errors="replace").strip()}"'
 
 
-def _lines_used_by_ralph(text: bytes) -> list[bytes]:
+def _control_and_task_lines(text: bytes) -> list[bytes]:
     """The lines of the text that mean something to ralph, or that ralph wrote, except those that stop a run."""
     words = progress.parse(text).words
     lines = sorted(words[word][0].body.strip() for word in words if word not in _STOPS)
     return lines + progress.section_lines(text, "Verification") + format_task_lines(read_tasks(text))
 
 
-def _replace_ralphs_sections(before: bytes, after: bytes, proposed: Sequence[Task]) -> bytes:
+def _replace_ralphs_sections(before: bytes, after: bytes, to_propose: Sequence[Task]) -> bytes:
     """Ralph's sections from `before`, then all others from `after`, and the new tasks, unticked, in Proposed."""
     parts = [section for is_ours, section in _split_ralphs_sections(before) if is_ours]
     parts += [section for is_ours, section in _split_ralphs_sections(after) if not is_ours]
     text = b"".join(part if part.endswith(b"\n") else part + b"\n" for part in parts)
-    unticked = [line.replace(b"- [x]", b"- [ ]", 1) for line in format_task_lines(proposed)]
+    unticked = [line.replace(b"- [x]", b"- [ ]", 1) for line in format_task_lines(to_propose)]
     return progress.with_lines_added(text, "Proposed", unticked)
 
 
