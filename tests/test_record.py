@@ -101,12 +101,12 @@ def test_old_transcripts_go_during_a_run_too_however_many_outputs_an_iteration_r
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     state = State("feature", tmp_path / "feature_PROGRESS.md")
-    state.make_room_for_transcripts()
+    state.ensure_room_for_transcripts()
     old = state.new_log_path("run", 1)
     old.touch()
     os.truncate(old, 300_000_000)
     for iteration in range(1, 60):
-        state.make_room_for_transcripts()
+        state.ensure_room_for_transcripts()
         for _ in range(2):
             state.new_log_path("run", iteration)
     assert not old.exists()

@@ -87,18 +87,18 @@ class OutputReader:
                     self._show(one)
                 self.dialect = dialect
             except (LookupError, TypeError, ValueError, OverflowError, AttributeError, RecursionError):
-                self._printed = self._show_as_text(line, self._printed)
+                self._printed = self._show_and_append_line(line, self._printed)
                 if not self.dialect:
                     self.words = self._printed
         *lines, self._complaints = (self._complaints + complaints).split(b"\n")
         for line in lines:
-            self._complained = self._show_as_text(line, self._complained)
+            self._complained = self._show_and_append_line(line, self._complained)
 
-    def _show_as_text(self, line: bytes, shown_so_far: str) -> str:
+    def _show_and_append_line(self, line: bytes, earlier_text: str) -> str:
         """Shows a line, and returns the end of the text with it."""
         text = line.decode(errors="replace").rstrip("\r")
         self._show({"type": "line", "text": text})
-        return shorten(f"{shown_so_far}{text}\n", _TEXT_LENGTH, end=True)
+        return shorten(f"{earlier_text}{text}\n", _TEXT_LENGTH, end=True)
 
     def is_time_to_cut(self, max_context: float | None) -> bool:
         """Whether more than this part of the context is used, and interrupting the agent now loses nothing.

@@ -43,12 +43,12 @@ class _Check(NamedTuple):
 _MARKS = {"ok": "ok", "warning": "warn", "bad": "BAD"}
 _INDENT = 17
 _REPORTS = (
-    "report_settings",
+    "load_settings_and_report",
     "report_plan",
     "report_agent_and_login",
     "report_sandbox_and_root",
     "report_repository",
-    "report_machine_versions",
+    "report_machine_and_writable_folder",
     "report_notices_channels",
     "report_cron_line",
 )
@@ -102,7 +102,7 @@ class _Doctor:
         self.asked, self.settings = asked, table.Settings()
         self.agents: list[agent.Agent] = []  # if the settings are wrong
 
-    def report_settings(self) -> Results:
+    def load_settings_and_report(self) -> Results:
         """Lists what is set, and where, and what limits a run. Raises RalphError with all that is wrong."""
         asked = self.asked
         self.settings = settings = sources.collect_settings_of_mode(Path(asked.plan), asked.given, asked.mode)
@@ -188,14 +188,14 @@ class _Doctor:
             message = f"{plural(len(names), 'uncommitted file')}: {join_names(names, 3)}"
             yield "warning", message, "commit or stash first; the agent may change them, and commit them with its own"
 
-    def report_machine_versions(self) -> Results:
+    def report_machine_and_writable_folder(self) -> Results:
         """Checks that there is room to write here. Raises RalphError if there is none."""
         yield "ok", f"ralph {__version__}, Python {platform.python_version()}, {platform.system()}"
         files.check_folder_writable(Path.cwd())
 
     def report_notices_channels(self) -> Results:
         """Lists the channels that are set up."""
-        ready = channels.configured_channels(sources.channel_values())
+        ready = channels.configured_channels(sources.home_and_environment_values())
         for channel in ready:
             yield "ok", f"{channel.name}: set up, `ralph notify test` tries it"
         if not ready:

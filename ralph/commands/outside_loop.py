@@ -21,7 +21,7 @@ from ralph.run.prepared import PreparedStart
 from ralph.settings import options, sources
 from ralph.store import journal
 from ralph.store.state import AnnouncedConversation
-from ralph.strict.roles import agent_roles_of
+from ralph.strict.roles import role_order_of
 from ralph.words import without_control_codes
 
 
@@ -34,14 +34,14 @@ def show_dry_run(start: PreparedStart) -> None:
         listed = start.read_valid_tasks(start.with_imported_tasks(files.read_or_empty(start.progress_path)))
         if (task := tasks.select_next(listed)) is None:
             raise RalphError(f"there is no prompt to show: {acceptance.nothing_to_begin(listed).why}", 4)
-        if role := agent_roles_of(start).role_of_task(task):
+        if role := role_order_of(start).role_of_task(task):
             start = start.in_mode(role, as_role=True)
         values = _next_iteration_values(start, task.id) | acceptance.task_prompt_values(
             task, acceptance.new_run_token(), start.state_folder
         )
     agent = start.agents[0]._replace(model_index=int(str(values.get("TRY", 1))) - 1)
     text = start.load_mode_prompt().render({**values, "CAN_RUN": agent.can_run_commands(start.settings)})
-    print(shlex.join(agent.command_line(start.settings, "…", file="…", mcp=start.tools_server)), end="\n\n")
+    print(shlex.join(agent.command_line(start.settings, "…", file="…", mcp=start.tools_server_as_json)), end="\n\n")
     print(text, end="")
 
 
@@ -67,7 +67,7 @@ def talk(start: PreparedStart) -> options.Invocation | None:
         note = AnnouncedConversation(mode=start.mode)
         if start.asked.mode != start.mode and start.state_folder.load_note(AnnouncedConversation) != note:
             start.state_folder.save_note(note)
-            values = sources.channel_values()
+            values = sources.home_and_environment_values()
             notice = channels.Notice("blocked", "Ralph Blocked", f"Plan: {start.name}\n{wanted.message}")
             for channel in channels.configured_channels(values):
                 channels.deliver_notice(channel, notice, values)

@@ -31,7 +31,7 @@ class Plan(NamedTuple):
     progress_path: Path
 
     @property
-    def unique_name_here(self) -> str:
+    def progress_stem(self) -> str:
         """The name by which it is found here: that of its progress file, which is unique in a folder."""
         return self.progress_path.name.removesuffix(_SUFFIX)
 
@@ -59,7 +59,7 @@ def find_plan(plan_word: str | None, progress_file: str | None) -> Plan:
     if not plan_word:
         found = [_plan_of_progress_file(Path(progress_file))] if progress_file else plans_with_progress_here()
         if len(found) > 1:
-            raise RalphError(f"name one of the plans that are here: {', '.join(one.unique_name_here for one in found)}")
+            raise RalphError(f"name one of the plans that are here: {', '.join(one.progress_stem for one in found)}")
         return found[0]
     named = Path(plan_word)
     usual = Path(files.plan_name(named) + _SUFFIX)

@@ -100,7 +100,7 @@ def _sums(seen: PlanDetails) -> Rows:
         yield "", f"{model}: {usd_or_empty(sum(row.cost_usd or 0 for row, _ in rows))}", more
 
 
-def _task_lines(seen: PlanDetails) -> Rows:
+def _row_per_task(seen: PlanDetails) -> Rows:
     """Yields the look and the text of each task, and how many attempts it took if it was more than one."""
     attempts = Counter(row.requirement_id for row in seen.iterations if row.counted and row.requirement_id)
     for one in seen.progress.tasks:
@@ -108,7 +108,7 @@ def _task_lines(seen: PlanDetails) -> Rows:
         yield "done" * one.counts_as_done, f"[{one.mark}] {shorten(one.whole, 200)}", f"{tried} attempts" * (tried > 1)
 
 
-def _event_lines(seen: PlanDetails) -> Rows:
+def _row_per_event(seen: PlanDetails) -> Rows:
     """Yields the look and the text of each event, the newest first, and the agent's last words."""
     for record in reversed(seen.records):
         if message := plans.describe_record(record):
@@ -136,8 +136,8 @@ def render_page(seen: PlanDetails) -> bytes:
         remarks=[seen.why, *seen.more_facts],
         sections=[
             ("Figures", legend, _sums(seen) if rows else (), _charts_by_iteration(rows)),
-            ("Tasks", f"In {seen.plan.progress_path}.", _task_lines(seen), ()),
-            ("What happened", about, islice(_event_lines(seen), _MOST_ROWS), ()),
+            ("Tasks", f"In {seen.plan.progress_path}.", _row_per_task(seen), ()),
+            ("What happened", about, islice(_row_per_event(seen), _MOST_ROWS), ()),
         ],
         made=time.strftime(f"Made by ralph {__version__} on %Y-%m-%d %H:%M. Times are in %Z."),
     )

@@ -75,7 +75,7 @@ def run_session(
     stop = Stop(Reason.HOPELESS, "an error in ralph itself, which it printed")
     failure = None
     try:
-        _prepare_session(run, held_lock)
+        _prepare_first_iteration(run, held_lock)
         stop = loop.loop(run)
     except RalphError as error:
         stop = run.stop_if_interrupted() or Stop(Reason.HOPELESS, error.message)
@@ -103,7 +103,7 @@ def _start_run(
     console = Console(screen.Screen(quiet=asked.quiet, spinner=not asked.no_spinner), clock.boot_clock_s)
     file.say = console.complain
     monitor = "" if start.rehearsal else settings.heartbeat_url or ""
-    values = {} if is_attempt else {**sources.channel_values(), "RALPH_HEARTBEAT_URL": monitor}
+    values = {} if is_attempt else {**sources.home_and_environment_values(), "RALPH_HEARTBEAT_URL": monitor}
     temporary = tempfile.mkdtemp(prefix="ralph-")
     signals.install_handlers()
     top = Path.cwd()
@@ -142,7 +142,7 @@ def _start_run(
     )
 
 
-def _prepare_session(run: Run, held_lock: Lock) -> None:
+def _prepare_first_iteration(run: Run, held_lock: Lock) -> None:
     """Prepares the first iteration: recovery, progress file, mode. Raises RalphError before money is spent."""
     start, file, state = run.prepared_mode, run.file, run.state
     if held_lock.noted_holder().run or state.unfinished_iteration():
@@ -176,7 +176,7 @@ def _prepare_session(run: Run, held_lock: Lock) -> None:
         run.console.complain(f"took RALPH_BLOCKED out of {file.path}, since you are here; it said: {now.blocked}")
         file.edit(progress.without_control_lines, "RALPH_BLOCKED")
     state.remove_iteration_note()
-    run.screen.say_unless_quiet(f"ralph: {notices.progress_path_and_remarks_line(run)}")
+    run.screen.say_unless_quiet(f"ralph: {notices.run_opening_line(run)}")
     if opened := state.load_note(OpenedBreaker):
         run.tally.set_one_below_limit(opened.reason, run.settings)
     state.remove_note(OpenedBreaker)

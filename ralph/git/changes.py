@@ -163,7 +163,7 @@ class ChangeFinder:
             names.update(commits.files)
         return commits, [name for name in sorted(names) if not self._is_own(name)]
 
-    def commit_and_digest(self) -> str:
+    def tree_version(self) -> str:
         """The commit at the last look, with `-dirty-DIGEST` if there were uncommitted changes; empty without one."""
         head, found = self._seen
         differ = sorted(one for one in found.items() if not self._is_own(one[0]))

@@ -39,7 +39,7 @@ class PlainController(BaseController):
         self._run = run
         self.around_turn = around_turn or self.around_turn
 
-    def finish_next_iteration(self) -> Iteration:
+    def run_until_agent_ends(self) -> Iteration:
         """Runs the next iteration and returns what is known of it once its agent has ended."""
         return run_agent_once(self._run)
 
@@ -99,7 +99,7 @@ def _begin_and_render_prompt(run: Run, agent: Agent) -> str:
     start, state, settings = run.prepared_mode, run.state, run.settings
     if not start.plan.is_file():
         raise RalphError(f"{start.plan}: the plan is gone", 1)
-    state.make_room_for_transcripts()
+    state.ensure_room_for_transcripts()
     run.file.check_writable()
     if settings.mcp and not run.controller.picks_tasks:
         run.file.edit(edits.with_ids)  # now, so that an agent that adds an id does not seem to replace the task
@@ -165,7 +165,9 @@ def _run_agent(run: Run, agent: Agent, prompt: str, user_messages: LostMessageWa
 
     budget = remaining_usd(run.file.last, run.tally, settings, settings.max_iteration_cost)
     given = transcript.with_suffix(".prompt.md")
-    argv = agent.command_line(settings, prompt, file=str(given), budget_usd=budget, mcp=run.prepared_mode.tools_server)
+    argv = agent.command_line(
+        settings, prompt, file=str(given), budget_usd=budget, mcp=run.prepared_mode.tools_server_as_json
+    )
     job = Command(argv, run.env, output=transcript, stdin_path=Path(os.devnull) if agent.prompt else given)
     began = time.monotonic()
     ended = run.run_supervised("the agent", job, reader.read_output, should_end)
@@ -280,7 +282,7 @@ def _wait_unless_time_runs_out(run: Run, turn: Turn) -> Stop | None:
     Does not wait for a limit if another agent can work meanwhile.
     """
     tally, current, now = run.tally, run.iteration, run.clock.unix_time_s()
-    if current.began < tally.last_wait_ended_at or _should_end_wait(run):  # ralph has waited for its limit since
+    if current.began < tally.last_wait_ended_at or _is_stop_or_done_due(run):  # ralph has waited for its limit since
         return None
     until = now + wait_before_repeat_s(turn, repeats=tally.repeats - 1, now=now)
     free, names = [], [one.name for one in run.prepared_mode.agents]
@@ -315,7 +317,7 @@ def wait_at_most(run: Run, seconds: float, *, counts_as_waiting: bool = True) ->
     clock, tally = run.clock, run.tally
     began = beat = now = clock.boot_clock_s()
     until = began + seconds
-    while now < until and not _should_end_wait(run):
+    while now < until and not _is_stop_or_done_due(run):
         if now - beat >= _BEAT_S:
             beat = now
             run.outbox.send(Notice("alive"))
@@ -327,5 +329,5 @@ def wait_at_most(run: Run, seconds: float, *, counts_as_waiting: bool = True) ->
         tally.last_wait_ended_at = now
 
 
-def _should_end_wait(run: Run) -> bool:
+def _is_stop_or_done_due(run: Run) -> bool:
     return has_unaccepted_done(run.read_progress(), run.settings) or run.stop_reason() is not None

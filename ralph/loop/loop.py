@@ -19,7 +19,7 @@ def loop(run: Run) -> Stop:
     claim_done_if_all_ticked(run)
     stop = prepare_next_iteration(run)
     while not stop:
-        iteration = judge_iteration(run.controller.finish_next_iteration(), run.tally, run.settings)
+        iteration = judge_iteration(run.controller.run_until_agent_ends(), run.tally, run.settings)
         if not iteration.findings.why_run_ends:  # else git may lead elsewhere, so it may not run
             iteration = run.controller.accept_or_refuse_result(iteration)
         record_and_report(run, iteration)
@@ -39,7 +39,7 @@ def prepare_next_iteration(run: Run) -> Stop | None:
     request_validation_if_due(run)
     if run.file.last.mode != run.live.file_mode:
         follow_mode_line(run)
-    run.controller.tidy_task_list()
+    run.controller.tidy_task_marks()
     while has_unaccepted_done(run.file.last, run.settings) and not run.stop_if_interrupted():
         accept_plan_done_or_count_refusal(run)
         if run.stop_reason() or (run.controller.picks_tasks and run.settings.max_failures is None):

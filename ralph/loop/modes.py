@@ -24,7 +24,7 @@ def check_agents_and_prompt(run: Run) -> None:
         check_installed(start.agents, start.settings)
         run.print_setting_remarks(start.settings)
     run.prepared_mode.load_mode_prompt()
-    run.state.make_room_for_transcripts()
+    run.state.ensure_room_for_transcripts()
 
 
 def set_up_controller(run: Run) -> None:
@@ -79,7 +79,7 @@ def advance_mode(run: Run, stop: Stop) -> bool:
     if stop.reason is not Reason.DONE or run.prepared_mode.asked.mode != "all" or not mode:
         return False
     run.file.edit(progress.with_status, "IN_PROGRESS")
-    _write_next_mode(run, f"{run.file.last.round + 1}/{run.settings.max_rounds}")
+    _write_next_mode_if_named(run, f"{run.file.last.round + 1}/{run.settings.max_rounds}")
     run.prepared_mode.in_mode(mode).load_mode_prompt()  # ends the run here if the template is missing or wrong
     return True
 
@@ -131,7 +131,7 @@ def _write_next_mode_or_stop(run: Run, iteration: Iteration, *, judges: bool, ru
     blocked = run.file.last.blocked
     if blocked is not None:
         if not judges:
-            _write_next_mode(run)
+            _write_next_mode_if_named(run)
         return Stop(Reason.BLOCKED, blocked)
     if run.settings.strict:
         try:
@@ -141,8 +141,8 @@ def _write_next_mode_or_stop(run: Run, iteration: Iteration, *, judges: bool, ru
     if judges:
         return _accept_done_or_write_next_mode(run, run_goes_on=run_goes_on)
     is_known = _PROVES_NOTHING in run.iteration.text_before
-    if not _report_checks_passing_already(run) or is_known or not run_goes_on:  # else planning is repeated once
-        _write_next_mode(run)
+    if not _find_and_refuse_passing_checks(run) or is_known or not run_goes_on:  # else planning is repeated once
+        _write_next_mode_if_named(run)
     return None if run_goes_on else Stop(Reason.ONCE)
 
 
@@ -158,12 +158,12 @@ def _accept_done_or_write_next_mode(run: Run, *, run_goes_on: bool) -> Stop | No
             return Stop(Reason.DONE)
         left = describe_open_tasks(run.file.last) or run.tally.last_failure
     count = None if progress.parse(run.iteration.text_before).open else f"{rounds}/{most}" if rounds < most else ""
-    if _write_next_mode(run, count) and count == "":
+    if _write_next_mode_if_named(run, count) and count == "":
         return Stop(Reason.REFUSED, f"max-rounds is {most}, and {run.mode} still finds something: {left}")
     return None if run_goes_on else Stop(Reason.UNFINISHED, left)
 
 
-def _write_next_mode(run: Run, rounds: str | None = None) -> bool:
+def _write_next_mode_if_named(run: Run, rounds: str | None = None) -> bool:
     """Writes the mode that follows into the progress file, if the file names the one in force too."""
     is_named = run.mode == (run.live.file_mode or "build")
     if is_named:
@@ -171,7 +171,7 @@ def _write_next_mode(run: Run, rounds: str | None = None) -> bool:
     return is_named
 
 
-def _report_checks_passing_already(run: Run) -> list[str]:
+def _find_and_refuse_passing_checks(run: Run) -> list[str]:
     """Reports and returns which checks of open tasks pass before anything is built."""
     if not (run.settings.strict and run.settings.evidence) or run.prepared_mode.rehearsal:
         return []

@@ -86,7 +86,7 @@ class ParallelController(BaseController):
             lines.append(f"{attempt.task.id} · {format_duration(now - attempt.iteration.began)} · {doing}")
         return lines
 
-    def tidy_task_list(self) -> None:
+    def tidy_task_marks(self) -> None:
         """Gives each task an id, ticks those whose parts are all done, and marks only our tasks as in progress."""
         self._file.edit(edits.with_ids_and_tidy_marks, *[attempt.task.id for attempt in self._running_or_queued])
 
@@ -146,7 +146,7 @@ class ParallelController(BaseController):
 
     def _begin_task(self, task: Task, share_usd: float | None) -> None:
         run, text = self._run, self._file.text
-        run.state.make_room_for_transcripts()
+        run.state.ensure_room_for_transcripts()
         if any(progress.section_lines(attempt.given, "Messages") for attempt in self.running):
             start, end = progress.section_range(text, "Messages")
             text = text[:start] + b"\n" + text[end:]  # another agent already has them
@@ -170,7 +170,7 @@ class ParallelController(BaseController):
         if not run.iteration.number and len(self._running_or_queued) == 1:
             notices.notify_started(run)
 
-    def finish_next_iteration(self) -> Iteration:
+    def run_until_agent_ends(self) -> Iteration:
         """Waits for the next event. Returns what is known of the attempt that ended, or of the commit to merge."""
         run, queue = self._run, self.queue
         while True:
@@ -302,7 +302,7 @@ class ParallelController(BaseController):
         run = self._run
         self._file.edit(edits.with_ticks_reopening_agent_blocked, self.last.task.id)
         self.queue.remove_entry(self.last.task)
-        self.tidy_task_list()
+        self.tidy_task_marks()
         wrong = () if run.read_progress().open else evidence.accept_or_refuse_plan_done(run, is_verified=True)
         return replace(iteration, moved=True, passed=True, refused=wrong, commits=commits)
 
@@ -318,6 +318,6 @@ class ParallelController(BaseController):
         """Ends all work, also after an error, and marks no task as in progress any more."""
         for attempt in self._running_or_queued:
             attempt.is_canceled = True
-        self._executor.close_and_wait_for_canceled()
+        self._executor.close_and_wait_for_threads()
         with contextlib.suppress(RalphError):
             self._file.edit(edits.with_ids_and_tidy_marks)

@@ -42,7 +42,7 @@ class SupervisedExecutor:
         attempt.doing, attempt.is_canceled = "", False
         attempt.work = self._threads.submit(self._do_job, attempt, job)
 
-    def close_and_wait_for_canceled(self) -> None:
+    def close_and_wait_for_threads(self) -> None:
         """Returns when all attempts have ended, which must be canceled."""
         self._threads.shutdown()
 
@@ -111,11 +111,11 @@ class DaskExecutor(SupervisedExecutor):
                 if not path:
                     run.console.complain(f"the worker {worker} has no {agent.command[0]} on its PATH")
 
-    def close_and_wait_for_canceled(self) -> None:
+    def close_and_wait_for_threads(self) -> None:
         """Has the workers end their attempts, and waits only for what runs here."""
         with suppress(Exception):  # raised if the cluster is gone
             self._client.close()
-        super().close_and_wait_for_canceled()
+        super().close_and_wait_for_threads()
 
     def _run_attempt(self, attempt: TaskAttempt, job: bytes) -> Finished:
         future = self._client.submit(attempt_on_worker, job, pure=False)

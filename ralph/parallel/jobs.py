@@ -82,7 +82,7 @@ class JobMaker:
         """Returns the job to try the attempt's task, beginning from its base."""
         run, settings, tree = self._run, self._run.settings, self._repository.root
         own_files = {"PROGRESS.md": (0o600, attempt.given.decode(errors="surrogateescape"))}
-        for name, text in prompt.custom_template_files(settings.prompts).items():
+        for name, text in prompt.custom_template_texts(settings.prompts).items():
             own_files[f"prompts/{name}"] = 0o600, text
         return TaskJob(
             folder=f"{run.state.folder.name}/{attempt.task.id}",

@@ -58,7 +58,7 @@ class TaskAttempt:
             elif theirs != before:
                 new = progress.with_lines_added(new, title, theirs.strip(b"\n").split(b"\n"))
         task = tasks.find_task(tasks.read_tasks(now), self.task.id)
-        return edits.with_new_evidence(
+        return edits.with_evidence_replaced(
             edits.restore_ralphs_sections(text, new).text, self.task.id, task.notes if task else ()
         )
 

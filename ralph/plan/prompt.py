@@ -40,7 +40,7 @@ def _template_folders(extra_prompts: Path | None) -> tuple[Path, ...]:
     return tuple(place for place in places if place)
 
 
-def custom_template_files(extra_prompts: Path | None) -> dict[str, str]:
+def custom_template_texts(extra_prompts: Path | None) -> dict[str, str]:
     """The text of each template that is not ralph's own, by file name."""
     weakest_first = reversed(_template_folders(extra_prompts)[:-1])
     return {

@@ -154,7 +154,7 @@ def _send(writes: int, message: object) -> None:
         pickle.dump(message, whole)
 
 
-def _run_job(job: Command, from_ralph: IO[bytes], patience: Patience) -> Ended:
+def _run_job(job: Command, end_request: IO[bytes], patience: Patience) -> Ended:
     """Runs the job and returns its result once everything has ended; any message from ralph ends the job early."""
     tree = _Descendants(lambda _, parent: parent == os.getpid())
     try:
@@ -163,7 +163,7 @@ def _run_job(job: Command, from_ralph: IO[bytes], patience: Patience) -> Ended:
             tree.pid = start(job.argv, job.env, [given.fileno(), out.fileno(), errors.fileno()])
     except OSError as error:
         return Ended(tree.code, str(error.strerror))
-    while tree.reap_children() and tree.is_running and not signals.wait_for_input_or_signal(_POLL_S, from_ralph):
+    while tree.reap_children() and tree.is_running and not signals.wait_for_input_or_signal(_POLL_S, end_request):
         if not LINUX:
             tree.find_running()
     if tree.is_running:  # only SIGINT makes the real agent report its cost (measured)

@@ -142,7 +142,7 @@ def _write_done_to_progress_file(run: Run) -> None:
     run.file.edit(progress.without_refusal)
     if settings.verify or (settings.strict and settings.evidence):
         alone = "" if settings.verify else f" {progress.CHECKS_ALONE}"
-        run.file.edit(progress.with_done_verified, f"{timestamp()} {run.changes.commit_and_digest()}{alone}")
+        run.file.edit(progress.with_done_verified, f"{timestamp()} {run.changes.tree_version()}{alone}")
 
 
 def refuse_plan_done(run: Run, reasons: Sequence[str], vanished: Sequence[Task] = (), output: str = "") -> None:
@@ -163,7 +163,7 @@ def is_first_verify_due(run: Run) -> bool:
 def run_first_verify(run: Run) -> None:
     """Runs verify unless it passed on this very tree, and complains if it is red."""
     now = run.file.last
-    if now.verified and now.verified_commit_and_digest == run.changes.commit_and_digest():
+    if now.verified and now.verified_tree_version == run.changes.tree_version():
         run.tally.first_verify_failure = ""
     elif (ended := run_verify_command(run)) and ended.why_failed:
         run.console.complain(f"before the first task, {ended.why_failed}")

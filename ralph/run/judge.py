@@ -93,13 +93,13 @@ class BaseController:
         """A line for each agent at work besides the one of the iteration."""
         return ()
 
-    def tidy_task_list(self) -> None:
+    def tidy_task_marks(self) -> None:
         """Brings the task list into the form that the next choice needs."""
 
     def begin_next_tasks(self) -> Stop | None:
         """Chooses the next task. Returns why none can be begun, or None."""
 
-    def finish_next_iteration(self) -> Iteration:
+    def run_until_agent_ends(self) -> Iteration:
         """Runs the next iteration and returns what is known of it once its agent has ended."""
         raise NotImplementedError
 

@@ -39,11 +39,11 @@ HANDOVER = "RALPH_HANDOVER"
 """A variable of an attempt's environment: the handover of the attempt before it at the same task."""
 
 
-def progress_path_and_remarks_line(run: Run) -> str:
+def run_opening_line(run: Run) -> str:
     """The first line of a run: where its progress is, why it may not commit, what it found, who gets notices."""
     settings, commit, names = (
         run.settings,
-        run.changes.commit_and_digest(),
+        run.changes.tree_version(),
         ", ".join(run.outbox.channels_notified_when_done),
     )
     off = "" if settings.auto_commit else f" · commits are off ({settings.given['auto_commit'].where})"

@@ -88,7 +88,7 @@ class PreparedStart:
         return [path for path in (self.progress_path, self.settings.history) if path]
 
     @cached_property
-    def tools_server(self) -> str:
+    def tools_server_as_json(self) -> str:
         """The tools server in the form that claude takes; empty without one. Under --strict it only proposes."""
         if not self.settings.mcp:
             return ""
@@ -114,7 +114,7 @@ class PreparedStart:
 
         changes = ChangeFinder(Path.cwd(), self.files_ralph_writes)
         changes.take_first_look()
-        return self.settings.evidence and now.verified_commit_and_digest != changes.commit_and_digest()
+        return self.settings.evidence and now.verified_tree_version != changes.tree_version()
 
     @cache  # noqa: B019 - a run has one for each of its modes
     def load_mode_prompt(self) -> PromptTemplate:

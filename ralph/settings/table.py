@@ -131,7 +131,7 @@ def _parse_folder(text: str) -> Path:
     return found
 
 
-def _split_words(text: str) -> Words:
+def _split_like_shell(text: str) -> Words:
     return tuple(shlex.split(_any_text(text)))
 
 
@@ -185,7 +185,7 @@ class Setting(NamedTuple):
 # Any, so that a field can be declared with the type of its value, as these do for rows of one kind.
 _row: Any = Setting
 _flag: Callable[..., bool] = partial(_row, "", default="false", parse=truth)
-_command = partial(_row, "COMMAND", parse=_split_words, sources=PRIVATE)
+_command = partial(_row, "COMMAND", parse=_split_like_shell, sources=PRIVATE)
 _number: Callable[..., int] = partial(_row, "N", parse=parse_matching(*_COUNT))
 _limit: Callable[..., int | None] = partial(_row, "N", parse=parse_matching_or_off(*_COUNT))
 _list: Callable[..., Words] = partial(_row, "NAMES", parse=_name_list, many=True)
@@ -272,7 +272,7 @@ class Settings:
     jobs = _number("work on this many tasks at the same time, each in a clone", "1", alias="max-agents", needs="strict")
     setup: str | None = _row("COMMAND", "shell command that prepares a clone, such as 'npm ci'", needs="strict jobs")
     setup_copy = _list(
-        "ignored files that a clone needs, such as .env; may be repeated", parse=_split_words, needs="strict jobs"
+        "ignored files that a clone needs, such as .env; may be repeated", parse=_split_like_shell, needs="strict jobs"
     )
     allow_dirty = _flag("start even if tracked files have uncommitted changes", needs="strict jobs")
     keep_clones = _flag("keep the clones, so that you can inspect them", needs="strict jobs")
@@ -285,7 +285,7 @@ class Settings:
     only: tuple[Words, ...] = _row(
         "GLOB",
         "files that an iteration may change, such as 'tests/**'; may be repeated; none = only the progress file",
-        parse=lambda text: _as_one_group(tuple(map(_file_pattern, _split_words(text)))),
+        parse=lambda text: _as_one_group(tuple(map(_file_pattern, _split_like_shell(text)))),
         many=True,
     )
     """Groups of patterns: a file may change if it matches one of each group, so with an empty group none may."""

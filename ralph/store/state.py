@@ -211,7 +211,7 @@ class State:
             path = place / f"{begins}-{number}{ends}"
         return path
 
-    def make_room_for_transcripts(self) -> None:
+    def ensure_room_for_transcripts(self) -> None:
         """Now and then removes the oldest transcripts beyond `TRANSCRIPTS_BYTES`; none of them is being written now.
 
         Raises RalphError, before money is spent, if the disk is too full to record what the agent says.

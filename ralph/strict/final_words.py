@@ -97,12 +97,12 @@ def _claim(kind: str, about: Mapping[str, str], content: str, token: str, task_i
     return AttemptVerdict(why_blocked=content or "it gave no reason") if kind == "blocked" else AttemptVerdict()
 
 
-def commit_message(task_id: str, text: str, message: str, role: str) -> str:
+def commit_message(task_id: str, task_text: str, final_words: str, role: str) -> str:
     """The commit message: the agent's words, or without any the task's text; the id is in front of the first line.
 
     A first line that is too long is shortened, and repeated in full below.
     """
-    words = without_signals(message) or text
+    words = without_signals(final_words) or task_text
     first, _, rest = words.partition("\n")
     body = (rest if len(first) <= _WIDTH else words).strip()[:1000]
     trailers = f"Ralph-Task: {task_id}\nRalph-Role: {role}" if role else f"Ralph-Task: {task_id}"

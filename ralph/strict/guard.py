@@ -43,11 +43,11 @@ _disk_errors_end_the_run = files.os_errors_as_ralph_errors(
 )
 
 
-class LeftAndUndone(NamedTuple):
+class StillChangedAndUndone(NamedTuple):
     """What became of the changes of an iteration."""
 
-    left: set[str]
-    """The files that remain changed."""
+    still_changed: set[str]
+    """All files that remain changed, allowed or not."""
     undone: dict[str, list[str]]
     """The files that were put back, by reason."""
 
@@ -140,7 +140,7 @@ class TreeGuard:
             return
         if self._repository and (names := [name for name in self._shadow.changes() if not name.endswith("/")]):
             self._repository.keep_files_under_ref(names)
-        _, undone = self._undo_or_leave_changes(lambda _: "thrown away")
+        _, undone = self._undo_changes_with_reason(lambda _: "thrown away")
         if count := sum(map(len, undone.values())):
             self._complain(f"restored {plural(count, 'file')}; what went is in {self._state.folder}/kept")
         if not self.blocked:
@@ -251,7 +251,7 @@ class TreeGuard:
             task=run.iteration.task,
             is_strict=run.prepared_mode.is_strict_loop,
             only=run.settings.only,
-            repository_paths=repository.own_paths if repository else (),
+            repository_paths=repository.repository_paths if repository else (),
             head=repository.save_head_and_index() if repository else None,
             root=str(self._root),
             own=shadow.own,
@@ -263,7 +263,7 @@ class TreeGuard:
 
     def _snapshot_hooks_and_outside_files(self) -> dict[str, str]:
         """The state of what is only compared: git's hooks and links; under --strict also files outside the tree."""
-        found = snapshot_hooks_rules_and_links(*self._repository.own_paths[:3]) if self._repository else {}
+        found = snapshot_hooks_rules_and_links(*self._repository.repository_paths[:3]) if self._repository else {}
         outside = self._outside if self._before.is_strict else []
         for path in [path for place in outside for path in (place, *place.glob("*")) if path.is_file()]:
             text = files.read_text_or_empty(path)
@@ -345,9 +345,9 @@ class TreeGuard:
             repository.put_index_back()
         return kept
 
-    def _put_back_forbidden(self) -> LeftAndUndone:
+    def _put_back_forbidden(self) -> StillChangedAndUndone:
         """Puts back what may not change. Returns what became of all changes."""
-        left, undone = self._undo_or_leave_changes(self._why_forbidden)
+        left, undone = self._undo_changes_with_reason(self._why_forbidden)
         for why, names in undone.items():
             where = f"put back; what was there is in {self._state.folder / 'kept'}"
             self._run.put_back.update(dict.fromkeys(names[:10], 0))
@@ -355,9 +355,9 @@ class TreeGuard:
         if within := [name for name in left if name.endswith("/")]:
             what = f"{join_names(within)} has a repository of its own: left alone, and not committed"
             self._complain(what, once=within[0])
-        return LeftAndUndone(left.difference(within), undone)
+        return StillChangedAndUndone(left.difference(within), undone)
 
-    def _undo_or_leave_changes(self, why_undo: Callable[[str], str]) -> LeftAndUndone:
+    def _undo_changes_with_reason(self, why_undo: Callable[[str], str]) -> StillChangedAndUndone:
         """Undoes each change that has a reason to be, except the user's. Returns what became of all of them.
 
         Ignore rules are undone first, and alone, since they may hide other changes.
@@ -380,7 +380,7 @@ class TreeGuard:
             for name in wrong:
                 undone[reasons[name] if name in visible_at_first else _HIDDEN].append(name)
             if self.blocked or not rules:
-                return LeftAndUndone(visible.difference(wrong), undone)
+                return StillChangedAndUndone(visible.difference(wrong), undone)
         raise RalphError(f"{join_names(wrong)}: cannot be put back in {self._root}", 1)
 
     def _why_forbidden(self, name: str) -> str:

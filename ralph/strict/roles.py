@@ -39,7 +39,7 @@ class Roles(NamedTuple):
         return "".join(self.order[place : place + 1])
 
 
-def agent_roles_of(start: PreparedStart) -> Roles:
+def role_order_of(start: PreparedStart) -> Roles:
     """Returns the roles of a build run. Raises RalphError if one is unknown, or none may write."""
     names = start.settings.roles
     order = tuple(name for name in names if name != _FIX)

@@ -115,7 +115,7 @@ class Progress(NamedTuple):
     """How many of them are ticked on the word of an agent alone."""
 
     @property
-    def verified_commit_and_digest(self) -> str:
+    def verified_tree_version(self) -> str:
         """The commit in `verified`, with a digest of any changes beyond it; empty without a repository."""
         return " ".join(self.verified.removesuffix(CHECKS_ALONE).split()[2:])
 

@@ -63,7 +63,7 @@ def _with_mark_and_notes(
     return replace_ranges(text, [(at, at + 1, (mark or task.mark).encode()), *outdated])
 
 
-def with_new_evidence(text: bytes, task_id: str, notes: Sequence[Note]) -> bytes:
+def with_evidence_replaced(text: bytes, task_id: str, notes: Sequence[Note]) -> bytes:
     """The text with those of the notes that are evidence, if any, in place of the task's older ones.
 
     Evidence is what the task's checks found before it was begun, and claims.
