@@ -262,7 +262,7 @@ _VERBS = [
     ),
     _make_verb(
         "init",
-        "ralph.commands.config:create_settings_with_found_verify",
+        "ralph.commands.config:create_settings_with_verify",
         "Settings for this project, in ./.ralph.env, with the verify command it finds.",
     ),
     _make_verb(

@@ -9,7 +9,7 @@ from ralph_driver import Project
 from stories import Agent, runs, step
 from test_strict import KILL
 
-from ralph.git.settings import GitConfigWatch, git_config_entries, is_harmless
+from ralph.git.settings import GitConfigChangeFinder, git_config_entries, is_harmless
 from ralph.store.state import State
 
 SERIOUS = """
@@ -67,7 +67,7 @@ def test_each_file_is_compared_that_git_reads_whether_it_is_active_or_not(
     for path, text in zip(files, texts, strict=True):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    settings = GitConfigWatch(top, State("feature", top / "feature_PROGRESS.md"))
+    settings = GitConfigChangeFinder(top, State("feature", top / "feature_PROGRESS.md"))
     for path in files:
         for key in ("user.name", "diff.external", "[nonsense"):
             before = path.read_text()

@@ -125,7 +125,7 @@ def test_each_edit_changes_its_lines_and_no_other_byte() -> None:
     marks, again = list[str](), now
     for _ in range(3):
         again = edits.with_mark(again, "!", "b", note="blocked", why=f"{edits.BY_AGENT}needs a")
-        again = edits.with_ticks_reopening_agent_blocked(again, "a")
+        again = edits.with_ticks_reopening_blocked(again, "a")
         marks.append(tasks.read_tasks(again)[1].mark)
     assert marks == [" ", " ", "!"], "an agent's word is doubted twice"
     assert edits.with_mark(now, "~", "b") == EDITED
@@ -159,7 +159,7 @@ def test_of_any_bytes_the_tasks_are_those_that_count_and_ids_are_put_in_and_noth
     assert all(task.whole.endswith(task.text) and task.id in task.whole for task in before)
     assert all(task.line.body in text.split(b"\n")[task.number - 1] for task in before)
     listed = tasks.read_tasks(edits.with_ids_and_tidy_marks(text))
-    assert tasks.why_stuck(listed) or tasks.select_next(listed) or all(task.counts_as_done for task in listed)
+    assert tasks.why_stuck(listed) or tasks.select_next(listed) or all(task.is_done for task in listed)
     tasks.find_problems(before)
     now = edits.with_ids(text)
     after = tasks.read_tasks(now)

@@ -105,7 +105,7 @@ def save_home_settings(values: Mapping[str, str]) -> None:
     click.echo(f"Written to {path}, which only you can read.")
 
 
-def create_settings_with_found_verify() -> None:
+def create_settings_with_verify() -> None:
     """Writes settings for this project to ./.ralph.env, with the verify command that it finds."""
     found = []
     for names, pattern, command in _SEEN:

@@ -48,7 +48,7 @@ _REPORTS = (
     "report_agent_and_login",
     "report_sandbox_and_root",
     "report_repository",
-    "report_machine_and_writable_folder",
+    "report_machine_and_folder",
     "report_notices_channels",
     "report_cron_line",
 )
@@ -188,7 +188,7 @@ class _Doctor:
             message = f"{plural(len(names), 'uncommitted file')}: {join_names(names, 3)}"
             yield "warning", message, "commit or stash first; the agent may change them, and commit them with its own"
 
-    def report_machine_and_writable_folder(self) -> Results:
+    def report_machine_and_folder(self) -> Results:
         """Checks that there is room to write here. Raises RalphError if there is none."""
         yield "ok", f"ralph {__version__}, Python {platform.python_version()}, {platform.system()}"
         files.check_folder_writable(Path.cwd())

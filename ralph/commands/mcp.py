@@ -72,7 +72,7 @@ class TaskTools:
         self._plan, self._proposes = plan, only_propose
         self._settings = sources.collect_settings_of_mode(plan.path)
         self._file = ProgressFile(plan.progress_path, plan.state_folder)
-        self._file.recall_text_to_restore()
+        self._file.load_text_of_dead_run()
         self._file.say = partial(print, "ralph:", file=sys.stderr)  # standard output is the client's
 
     def get_next_task(self) -> Answer:
@@ -89,7 +89,7 @@ class TaskTools:
     def mark_task_complete(self, task_id: str, verification_notes: str = "") -> Answer:
         """Says that this task is done and its checks pass; with notes on how you saw that."""
         task = self._find(task_id)
-        done = {one.id for one in self._read_tasks() if one.counts_as_done}
+        done = {one.id for one in self._read_tasks() if one.is_done}
         if waits_for := [name for name in task.waits_for if name not in done]:
             raise RalphError(f"{task_id} waits for {join_names(waits_for)}")
         if not self._proposes and (red := self._why_checks_fail(task)):

@@ -31,7 +31,7 @@ class Plan(NamedTuple):
     progress_path: Path
 
     @property
-    def progress_stem(self) -> str:
+    def unique_name(self) -> str:
         """The name by which it is found here: that of its progress file, which is unique in a folder."""
         return self.progress_path.name.removesuffix(_SUFFIX)
 
@@ -59,7 +59,7 @@ def find_plan(plan_word: str | None, progress_file: str | None) -> Plan:
     if not plan_word:
         found = [_plan_of_progress_file(Path(progress_file))] if progress_file else plans_with_progress_here()
         if len(found) > 1:
-            raise RalphError(f"name one of the plans that are here: {', '.join(one.progress_stem for one in found)}")
+            raise RalphError(f"name one of the plans that are here: {', '.join(one.unique_name for one in found)}")
         return found[0]
     named = Path(plan_word)
     usual = Path(files.plan_name(named) + _SUFFIX)
@@ -153,7 +153,7 @@ def inspect_plan(plan: Plan) -> PlanDetails:
         state, why = "running", ", ".join(what)
     if begun and not journal.is_iteration_recorded(records, begun):
         message = "runs now" if holder else "ralph was killed"
-        records += journal.parse_and_add_verify_results([journal.unfinished_line(begun, message)])
+        records += journal.parse_records_with_verify_results([journal.unfinished_line(begun, message)])
     return PlanDetails(plan, state, why, hint, now, holder, records)
 
 

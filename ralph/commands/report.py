@@ -105,7 +105,7 @@ def _row_per_task(seen: PlanDetails) -> Rows:
     attempts = Counter(row.requirement_id for row in seen.iterations if row.counted and row.requirement_id)
     for one in seen.progress.tasks:
         tried = attempts[one.id]
-        yield "done" * one.counts_as_done, f"[{one.mark}] {shorten(one.whole, 200)}", f"{tried} attempts" * (tried > 1)
+        yield "done" * one.is_done, f"[{one.mark}] {shorten(one.whole, 200)}", f"{tried} attempts" * (tried > 1)
 
 
 def _row_per_event(seen: PlanDetails) -> Rows:

@@ -30,7 +30,7 @@ def start_run(asked: options.Invocation) -> int:
         return start_run(following) if following else 0
     held_lock = lock.acquire_lock(lock.working_tree(Path.cwd()))
     file = ProgressFile(start.progress_path, start.state_folder)
-    file.recall_text_to_restore()
+    file.load_text_of_dead_run()
     now = read_progress_if_begun(start, file)
     if now and not held_lock.noted_holder().run and (early := why_nothing_to_do(start, file.text)):
         missing = start.imported.error_about_missing_tasks(file.text) if start.imported else None

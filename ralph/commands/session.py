@@ -15,7 +15,7 @@ from ralph import files
 from ralph.agent.command import agent_environment
 from ralph.errors import RalphError
 from ralph.git.changes import ChangeFinder
-from ralph.git.settings import GitConfigWatch
+from ralph.git.settings import GitConfigChangeFinder
 from ralph.loop import iteration, loop, modes
 from ralph.notify.channels import Outbox
 from ralph.plan import progress
@@ -26,7 +26,7 @@ from ralph.process.lock import Lock
 from ralph.process.supervisor import Supervisor
 from ralph.run import notices
 from ralph.run.console import Console
-from ralph.run.context import LiveState, Run, merge_checks_at_once
+from ralph.run.context import LiveState, Run, merges_checked_at_once
 from ralph.run.judge import BaseController
 from ralph.run.prepared import PreparedStart
 from ralph.run.stop_rules import Reason, Stop
@@ -71,7 +71,7 @@ def run_session(
     an agent to end, in place.
     """
     run = _start_run(start, file, held_lock, make_controller)
-    run.screen.open(partial(notices.status_lines, run))
+    run.screen.start_printing(partial(notices.status_lines, run))
     stop = Stop(Reason.HOPELESS, "an error in ralph itself, which it printed")
     failure = None
     try:
@@ -107,17 +107,17 @@ def _start_run(
     temporary = tempfile.mkdtemp(prefix="ralph-")
     signals.install_handlers()
     top = Path.cwd()
-    git_settings = GitConfigWatch(top, state)
+    git_settings = GitConfigChangeFinder(top, state)
 
     def at_last() -> None:
         shutil.rmtree(temporary, ignore_errors=True)
-        git_settings.record_settings_after_death()
+        git_settings.record_end_state()
         if death := state.unfinished_iteration():
             from ralph.strict import shadow  # noqa: PLC0415 - only that process pays, after a death
 
             shadow.record_tree_of_dead_run(state, death)
 
-    jobs = settings.jobs + merge_checks_at_once(settings) if settings.jobs > 1 and settings.strict else 0
+    jobs = settings.jobs + merges_checked_at_once(settings) if settings.jobs > 1 and settings.strict else 0
     return Run(
         id=run_id,
         live=LiveState(prepared_mode=start, file_mode=start.progress_before.mode),
@@ -176,7 +176,7 @@ def _prepare_first_iteration(run: Run, held_lock: Lock) -> None:
         run.console.complain(f"took RALPH_BLOCKED out of {file.path}, since you are here; it said: {now.blocked}")
         file.edit(progress.without_control_lines, "RALPH_BLOCKED")
     state.remove_iteration_note()
-    run.screen.say_unless_quiet(f"ralph: {notices.run_opening_line(run)}")
+    run.screen.say_unless_quiet(f"ralph: {notices.progress_path_line(run)}")
     if opened := state.load_note(OpenedBreaker):
         run.tally.set_one_below_limit(opened.reason, run.settings)
     state.remove_note(OpenedBreaker)
@@ -191,7 +191,7 @@ def _prepare_first_iteration(run: Run, held_lock: Lock) -> None:
 def _close_run(run: Run, stop: Stop) -> None:
     """Prints and records how the run ended, sends the last notice, and stops what still runs for the run."""
     reason, has_begun = stop.reason, run.iteration.number > 0
-    modes.close_controller(run)
+    modes.leave_mode(run)
     run.console.set_activity("sending the last notice")
     run.write_journal(
         "run",
@@ -213,4 +213,4 @@ def _close_run(run: Run, stop: Stop) -> None:
         signals.wait_for_input_or_signal(0.05)
     run.outbox.drop_pending()
     programs.kill_called_programs()
-    run.screen.close()
+    run.screen.finish_printing()

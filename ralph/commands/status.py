@@ -32,10 +32,10 @@ def print_status(plan_word: str | None, *, progress_file: str | None, as_json: b
 def _print_table(found: list[PlanDetails]) -> None:
     """Prints a line for each plan, with the states in a column, cut at the width of the terminal."""
     edge = terminal_width() or sys.maxsize
-    name_width = max(len(seen.plan.progress_stem) for seen in found)
+    name_width = max(len(seen.plan.unique_name) for seen in found)
     for seen in found:
         why = f"{clip(seen.why, 50)} · " if seen.why else ""
-        print(clip(f"{seen.plan.progress_stem:{name_width}}  {seen.state:9}  {why}{_plan_figures(seen)}", edge))
+        print(clip(f"{seen.plan.unique_name:{name_width}}  {seen.state:9}  {why}{_plan_figures(seen)}", edge))
 
 
 def _plan_figures(seen: PlanDetails) -> str:

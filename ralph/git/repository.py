@@ -98,14 +98,14 @@ class Git:
 class Repository(Git):
     """The repository of a working tree, at the paths that it had before an agent could move it."""
 
-    def __init__(self, repository_paths: Sequence[str]):
-        self.repository_paths = repository_paths
+    def __init__(self, part_paths: Sequence[str]):
+        self.part_paths = part_paths
         """The paths of its parts, as git reports them."""
-        root, self.git_dir, self.common, self.index, self.hooks = map(Path, repository_paths)
+        root, self.git_dir, self.common, self.index, self.hooks = map(Path, part_paths)
         env = {
-            "GIT_DIR": repository_paths[1],
-            "GIT_WORK_TREE": repository_paths[0],
-            "GIT_INDEX_FILE": repository_paths[3],
+            "GIT_DIR": part_paths[1],
+            "GIT_WORK_TREE": part_paths[0],
+            "GIT_INDEX_FILE": part_paths[3],
             "GIT_NO_REPLACE_OBJECTS": "1",
         }
         super().__init__(root, os.environ | env)

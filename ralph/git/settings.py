@@ -37,7 +37,7 @@ _DEEP = ("objects", "refs", "logs", "hooks", "info")
 _RULES = ("/commondir", "/info/exclude", "/info/attributes")
 
 
-class GitConfigWatch:
+class GitConfigChangeFinder:
     """Compares git's settings for `top` with those when an iteration began."""
 
     def __init__(self, top: Path, state: State):
@@ -59,7 +59,7 @@ class GitConfigWatch:
         self._known = self._read_files()
         self._state.save_note(GitConfigTexts(before=self._known))
 
-    def record_settings_after_death(self) -> None:
+    def record_end_state(self) -> None:
         """Records the settings once everything has ended: after a death, later changes are the user's."""
         if noted := self._state.load_note(GitConfigTexts):
             noted.at_end = self._read_files()

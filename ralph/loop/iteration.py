@@ -87,7 +87,7 @@ def run_agent_once(run: Run) -> Iteration:
         if findings.changed is None:
             commits, changed = run.changes.take_changes()
     if turn.outcome is not Outcome.OK:
-        turn.handover = run.view.describe_cut_iteration(turn.why, changed)
+        turn.handover = run.view.handover_of_cut_iteration(turn.why, changed)
     return Iteration(before=before, after=file.last, turn=turn, commits=commits, changed=changed, findings=findings)
 
 
@@ -109,7 +109,7 @@ def _begin_and_render_prompt(run: Run, agent: Agent) -> str:
             **run.iteration.values,
             "ITERATION": number,
             "MEMORY": notices.describe_last_iterations_for_prompt(
-                state, already_told_task=run.iteration.task, so_far=notices.run_figures(run)
+                state, already_told_task=run.iteration.task, figures=notices.run_figures(run)
             ),
             "CAN_RUN": agent.can_run_commands(settings),
             "RED_START": run.tally.first_verify_failure or "",

@@ -5,7 +5,7 @@ so a restart needs no code: the same command continues where the file says.
 """
 
 from ralph.loop.iteration import notify_and_pause_or_wait, pause_between, record_and_report
-from ralph.loop.modes import advance_mode, claim_done_if_all_ticked, follow_mode_line, request_validation_if_due
+from ralph.loop.modes import advance_mode, follow_mode_line, request_midway_validation, write_done_if_all_ticked
 from ralph.plan import progress
 from ralph.run.context import Run
 from ralph.run.evidence import accept_plan_done_or_count_refusal, is_first_verify_due, run_first_verify
@@ -16,7 +16,7 @@ from ralph.store.state import AnnouncedConversation, OpenedBreaker
 
 def loop(run: Run) -> Stop:
     """Iterates until there is a reason to stop, and returns it."""
-    claim_done_if_all_ticked(run)
+    write_done_if_all_ticked(run)
     stop = prepare_next_iteration(run)
     while not stop:
         iteration = judge_iteration(run.controller.run_until_agent_ends(), run.tally, run.settings)
@@ -25,7 +25,7 @@ def loop(run: Run) -> Stop:
         record_and_report(run, iteration)
         stop = run.controller.defer_stop_to_finish_work(iteration.run_stop or notify_and_pause_or_wait(run, iteration))
         stop = stop or prepare_next_iteration(run)
-    return write_run_end_to_progress_file(run, run.stop_if_git_tampered() or stop)
+    return write_run_end(run, run.stop_if_git_tampered() or stop)
 
 
 def prepare_next_iteration(run: Run) -> Stop | None:
@@ -36,10 +36,10 @@ def prepare_next_iteration(run: Run) -> Stop | None:
     if stop := run.stop_if_git_tampered():
         return stop
     run.read_progress()
-    request_validation_if_due(run)
+    request_midway_validation(run)
     if run.file.last.mode != run.live.file_mode:
         follow_mode_line(run)
-    run.controller.tidy_task_marks()
+    run.controller.prepare_list_for_choice()
     while has_unaccepted_done(run.file.last, run.settings) and not run.stop_if_interrupted():
         accept_plan_done_or_count_refusal(run)
         if run.stop_reason() or (run.controller.picks_tasks and run.settings.max_failures is None):
@@ -54,7 +54,7 @@ def prepare_next_iteration(run: Run) -> Stop | None:
     return prepare_next_iteration(run) if stop and advance_mode(run, stop) else stop
 
 
-def write_run_end_to_progress_file(run: Run, stop: Stop) -> Stop:
+def write_run_end(run: Run, stop: Stop) -> Stop:
     """Writes the end of the run into the progress file, with RALPH_BLOCKED if another run would only fail again."""
     if stop.reason is not Reason.TAMPERED:  # else the next run would take its changes for the user's
         stop = run.stop_if_interrupted() or stop

@@ -31,11 +31,11 @@ def set_up_controller(run: Run) -> None:
     """Sets up a mode: makes the controller that it needs, in place of the one before."""
     if run.prepared_mode.asked.mode == "all":
         run.live.file_mode = run.file.edit(progress.with_mode, run.mode).mode
-    close_controller(run)
+    leave_mode(run)
     run.live.controller = run.make_controller(run)
 
 
-def close_controller(run: Run) -> None:
+def leave_mode(run: Run) -> None:
     """Leaves a mode, even after an error: closes its controller and clears the current task."""
     run.controller.end_work_and_unmark_tasks()
     run.live.controller = BaseController()
@@ -58,7 +58,7 @@ def follow_mode_line(run: Run) -> None:
     set_up_controller(run)
 
 
-def request_validation_if_due(run: Run) -> None:
+def request_midway_validation(run: Run) -> None:
     """If enough was ticked for validate to run, at most max-rounds times, writes its name once no agent works."""
     now, live, every, most = run.file.last, run.live, run.settings.validate_every, run.settings.max_rounds
     starts = [line.start for line, *_ in now.headings]
@@ -75,7 +75,7 @@ def request_validation_if_due(run: Run) -> None:
 
 def advance_mode(run: Run, stop: Stop) -> bool:
     """Under `all`, writes the next mode into the file once this one is done; returns whether it did."""
-    mode = run.settings.following_mode
+    mode = run.settings.next_mode_or_empty
     if stop.reason is not Reason.DONE or run.prepared_mode.asked.mode != "all" or not mode:
         return False
     run.file.edit(progress.with_status, "IN_PROGRESS")
@@ -84,7 +84,7 @@ def advance_mode(run: Run, stop: Stop) -> bool:
     return True
 
 
-def claim_done_if_all_ticked(run: Run) -> None:
+def write_done_if_all_ticked(run: Run) -> None:
     """Under `all`, claims that the plan is done if no task is open: verify decides, so no agent is paid to say so."""
     now, settings = run.file.last, run.settings
     is_over = now.tasks and not (now.open or now.done)
@@ -139,14 +139,14 @@ def _write_next_mode_or_stop(run: Run, iteration: Iteration, *, judges: bool, ru
         except RalphError as error:
             return Stop(Reason.ONCE_FAILED, error.message)
     if judges:
-        return _accept_done_or_write_next_mode(run, run_goes_on=run_goes_on)
+        return _write_done_or_next_mode(run, run_goes_on=run_goes_on)
     is_known = _PROVES_NOTHING in run.iteration.text_before
     if not _find_and_refuse_passing_checks(run) or is_known or not run_goes_on:  # else planning is repeated once
         _write_next_mode_if_named(run)
     return None if run_goes_on else Stop(Reason.ONCE)
 
 
-def _accept_done_or_write_next_mode(run: Run, *, run_goes_on: bool) -> Stop | None:
+def _write_done_or_next_mode(run: Run, *, run_goes_on: bool) -> Stop | None:
     """Sets what follows validate: done if no task is open and verify passes, else the next mode, max-rounds times."""
     rounds, most = max(run.file.last.round, 1), run.settings.max_rounds
     left = describe_open_tasks(run.file.last)
@@ -167,7 +167,7 @@ def _write_next_mode_if_named(run: Run, rounds: str | None = None) -> bool:
     """Writes the mode that follows into the progress file, if the file names the one in force too."""
     is_named = run.mode == (run.live.file_mode or "build")
     if is_named:
-        run.file.edit(progress.with_mode, run.settings.following_mode or "build", rounds)
+        run.file.edit(progress.with_mode, run.settings.next_mode_or_empty or "build", rounds)
     return is_named
 
 

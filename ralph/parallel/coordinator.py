@@ -21,7 +21,7 @@ from ralph.parallel.task_attempt import TaskAttempt
 from ralph.plan import progress, tasks
 from ralph.plan.tasks import Task, edits
 from ralph.run import acceptance, evidence, notices
-from ralph.run.context import CurrentIteration, Run, merge_checks_at_once
+from ralph.run.context import CurrentIteration, Run, merges_checked_at_once
 from ralph.run.judge import BaseController, Iteration, TurnFindings
 from ralph.run.stop_rules import Reason, Stop, remaining_usd, stop_reason
 from ralph.words import format_duration, plural
@@ -50,7 +50,7 @@ class ParallelController(BaseController):
         self._executor = DaskExecutor(run) if run.settings.executor else SupervisedExecutor(run)
         self.running: list[TaskAttempt] = []
         """The attempts whose agents work."""
-        self.queue = MergeQueue(repository, run.state.folder.name, merge_checks_at_once(run.settings))
+        self.queue = MergeQueue(repository, run.state.folder.name, merges_checked_at_once(run.settings))
         # No agent begins before this time, in seconds since 1970: all are at their limit.
         self._no_agent_before = 0.0
         # Why no more tasks begin, while other agents still work.
@@ -86,7 +86,7 @@ class ParallelController(BaseController):
             lines.append(f"{attempt.task.id} · {format_duration(now - attempt.iteration.began)} · {doing}")
         return lines
 
-    def tidy_task_marks(self) -> None:
+    def prepare_list_for_choice(self) -> None:
         """Gives each task an id, ticks those whose parts are all done, and marks only our tasks as in progress."""
         self._file.edit(edits.with_ids_and_tidy_marks, *[attempt.task.id for attempt in self._running_or_queued])
 
@@ -300,9 +300,9 @@ class ParallelController(BaseController):
     def _tick_and_unqueue(self, iteration: Iteration, commits: Commits) -> Iteration:
         """Ticks the task; its commit, if there is one, is on the branch by now."""
         run = self._run
-        self._file.edit(edits.with_ticks_reopening_agent_blocked, self.last.task.id)
+        self._file.edit(edits.with_ticks_reopening_blocked, self.last.task.id)
         self.queue.remove_entry(self.last.task)
-        self.tidy_task_marks()
+        self.prepare_list_for_choice()
         wrong = () if run.read_progress().open else evidence.accept_or_refuse_plan_done(run, is_verified=True)
         return replace(iteration, moved=True, passed=True, refused=wrong, commits=commits)
 

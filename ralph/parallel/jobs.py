@@ -95,7 +95,7 @@ class JobMaker:
             if self._is_elsewhere
             else "",
             here=os.path.relpath(run.top, tree),
-            files=own_files | self._modes_and_texts_for_clone(),
+            files=own_files | self._file_texts_for_clone(),
             config=self._copied_git_settings(),
             env=self._environment(attempt.task),
             words=self._arguments(attempt),
@@ -113,7 +113,7 @@ class JobMaker:
         # the id of no task can end like this
         return replace(job, folder=f"{job.folder}+before-landing", files=files, env=env)
 
-    def _modes_and_texts_for_clone(self) -> dict[str, tuple[int, str]]:
+    def _file_texts_for_clone(self) -> dict[str, tuple[int, str]]:
         """Mode and text of the files that a clone needs and no commit contains, by path."""
         run, repository, tree = self._run, self._repository, self._repository.root
         places = {f".git/{name}": repository.common / name for name in ("info/exclude", "info/attributes", "shallow")}

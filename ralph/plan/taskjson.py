@@ -167,7 +167,7 @@ class ImportedTasks:
     def error_about_missing_tasks(self, progress_text: bytes) -> RalphError | None:
         """Says which open tasks the progress file lacks, and how to add them; None if it lacks none."""
         known = {task.id for task in tasks.read_tasks(progress_text)}
-        missing = [one.id for one in self.tasks if not one.counts_as_done and one.id not in known]
+        missing = [one.id for one in self.tasks if not one.is_done and one.id not in known]
         if not missing:
             return None
         what = f"{plural(len(missing), 'task')} of {self.place} not in the Task List, and so not built"
@@ -202,7 +202,7 @@ def with_statuses_and_new_tasks(imported: ImportedTasks, today: Sequence[Task]) 
         if node is None:
             puts.append((last, last, f",\n    {json.dumps(new, ensure_ascii=False)}"))
             continue
-        wanted = {**dict.fromkeys(PASSES, task.counts_as_done), "status": new["status"]}
+        wanted = {**dict.fromkeys(PASSES, task.is_done), "status": new["status"]}
         known = [(one, wanted[name]) for name, one in node.parts.items() if name in wanted and mark_of(one.value)]
         for one, value in known:
             if mark_of(one.value) != mark_of(value):
@@ -217,10 +217,10 @@ def task_as_json(task: Task, form: str) -> dict[str, Any]:
     """A task as JSON in this format; it depends on its subtasks."""
     message: dict[str, Any] = {"id": task.id, "requirement" if form == "requirements" else "description": task.text}
     if form == "prd":
-        message |= {"title": task.text, "passes": task.counts_as_done, "acceptanceCriteria": task.note_values("verify")}
+        message |= {"title": task.text, "passes": task.is_done, "acceptanceCriteria": task.note_values("verify")}
     else:
         message["verification_criteria"] = task.note_values("verify")
-    message["status"] = "done" if task.counts_as_done and form != "plan" else task.status
+    message["status"] = "done" if task.is_done and form != "plan" else task.status
     message["dependencies"] = task.after + [part.id for part in task.subtasks]
     if task.priority is not None:
         message["priority"] = task.priority

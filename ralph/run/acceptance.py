@@ -129,19 +129,19 @@ def evaluate_check(
     *,
     base_url: str,
     run_unless_interrupted: Callable[[str], CheckResult | None],
-    lacks: WhyCommitLacks = lambda *_: "",
+    why_commit_would_lack: WhyCommitLacks = lambda *_: "",
 ) -> CheckResult | None:
     """Runs a check and returns its result, with exit code 0 if it is met; None if a signal ended the command.
 
-    `run_unless_interrupted` runs a shell command, `base_url` is the address of the server, `lacks` says why the commit
-    would lack an existing file, or its content. A check that no machine can run counts as met, with a note that nobody
-    checked it.
+    `run_unless_interrupted` runs a shell command, `base_url` is the address of the server, `why_commit_would_lack` says
+    why the commit would lack an existing file, or its content. A check that no machine can run counts as met, with a
+    note that nobody checked it.
     """
     fields = check.fields
     if not fields:
         return CheckResult(0, f"not machine-checked, nobody looked: {one_line(check.text, _SHOWN)}")
     if "path" in fields:
-        return _check_file(fields["path"], fields.get("holds", ""), lacks)
+        return _check_file(fields["path"], fields.get("holds", ""), why_commit_would_lack)
     if "command" in fields:
         if (ended := run_unless_interrupted(fields["command"])) is None:
             return None
@@ -161,7 +161,7 @@ def evaluate_check(
     return CheckResult(1, what, output, cannot_run=cannot_run)
 
 
-def _check_file(path: str, holds: str, lacks: WhyCommitLacks) -> CheckResult:
+def _check_file(path: str, holds: str, why_commit_would_lack: WhyCommitLacks) -> CheckResult:
     """Checks a file of the project, wherever links lead; a folder exists as well."""
     what, wanted, target = f"File `{one_line(path, _SHOWN)}`", encode_text(holds), Path(os.path.realpath(path))
     if not target.is_relative_to(Path.cwd()):
@@ -172,7 +172,7 @@ def _check_file(path: str, holds: str, lacks: WhyCommitLacks) -> CheckResult:
     elif wanted not in files.read_or_empty(target):
         odd = f"does not contain `{one_line(holds, _SHOWN)}`"
     else:
-        odd = lacks(target, wanted)
+        odd = why_commit_would_lack(target, wanted)
     return CheckResult(1 if odd else 0, f"{what} {odd}")
 
 
@@ -186,7 +186,7 @@ def validate_list(text: bytes, name: str, settings: Settings) -> Sequence[Task]:
     listed = tasks.read_tasks(edits.with_ids_and_tidy_marks(text))
     wrong = tasks.find_problems(listed)
     for task in listed:
-        for one in () if task.counts_as_done else parse_checks_of_tasks([task]):
+        for one in () if task.is_done else parse_checks_of_tasks([task]):
             if not one.fields and settings.criteria == "strict":
                 wrong.append(f"line {task.number}: {one.text}: no machine can check this, and --criteria is strict")
             if "url" in one.fields and settings.base_url is None:
@@ -201,7 +201,7 @@ def nothing_to_begin(listed: Sequence[Task], alone: str | None = None) -> Stop:
 
     Or the only one that was asked for, `alone`, is done.
     """
-    if (task := tasks.find_task(listed, alone)) and task.counts_as_done:
+    if (task := tasks.find_task(listed, alone)) and task.is_done:
         return Stop(Reason.ONCE)
     all_ticked = "every task is ticked, and yet done does not hold; untick what is not, or add a task"
     return Stop(Reason.STUCK, tasks.why_stuck(listed, alone) or all_ticked)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ralph.agent.command import Agent
 from ralph.errors import RalphError
 from ralph.git.changes import ChangeFinder, remove_orphaned_locks
-from ralph.git.settings import GitConfigWatch
+from ralph.git.settings import GitConfigChangeFinder
 from ralph.notify.channels import Outbox
 from ralph.plan.progress import Progress
 from ralph.plan.progress.file import ProgressFile
@@ -96,7 +96,7 @@ class Run:
     limited_until: dict[str, float] = field(default_factory=dict)
     """When the usage limit of an agent ends, by its name, in seconds since 1970."""
     changes: ChangeFinder
-    git_settings: GitConfigWatch
+    git_settings: GitConfigChangeFinder
     history: Path | None
     """The user's own record of attempts, to which ralph appends; runs may share it."""
     env: Mapping[str, str]
@@ -261,6 +261,6 @@ class Run:
             self.put_back.clear()
 
 
-def merge_checks_at_once(settings: Settings) -> int:
+def merges_checked_at_once(settings: Settings) -> int:
     """How many finished tasks are checked at the same time; on one machine checks compete with agents for its cores."""
     return settings.landing_window or (4 if settings.runner or settings.executor else 1)

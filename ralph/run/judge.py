@@ -93,7 +93,7 @@ class BaseController:
         """A line for each agent at work besides the one of the iteration."""
         return ()
 
-    def tidy_task_marks(self) -> None:
+    def prepare_list_for_choice(self) -> None:
         """Brings the task list into the form that the next choice needs."""
 
     def begin_next_tasks(self) -> Stop | None:

@@ -39,7 +39,7 @@ HANDOVER = "RALPH_HANDOVER"
 """A variable of an attempt's environment: the handover of the attempt before it at the same task."""
 
 
-def run_opening_line(run: Run) -> str:
+def progress_path_line(run: Run) -> str:
     """The first line of a run: where its progress is, why it may not commit, what it found, who gets notices."""
     settings, commit, names = (
         run.settings,
@@ -124,8 +124,8 @@ def notify_ended(run: Run, stop: Stop) -> None:
 def run_closing_line(run: Run, stop: Stop) -> str:
     """The last line of a run."""
     reason, move, settings = stop.reason, stop.next_step_hint(run.file.path.name), run.settings
-    if reason is Reason.ONCE and settings.once and settings.following_mode:
-        next_step = f"next: ralph {shlex.quote(run.prepared_mode.asked.plan)} {settings.following_mode}"
+    if reason is Reason.ONCE and settings.once and settings.next_mode_or_empty:
+        next_step = f"next: ralph {shlex.quote(run.prepared_mode.asked.plan)} {settings.next_mode_or_empty}"
         return f"{run.mode} ready in {run.file.path} · {run_figures(run)} · {next_step}"
     why = f": {stop.why}" if stop.why and reason.code != 1 else ""  # an error is on stderr
     return f"{reason.label}{why} · {run_figures(run)}{move and f' · to continue, {move}'}"
@@ -170,10 +170,10 @@ def status_lines(run: Run, width: int) -> str:
     return "\n".join([*run.controller.parallel_activity, line])
 
 
-def describe_last_iterations_for_prompt(state: State, *, already_told_task: str = "", so_far: str = "") -> str:
+def describe_last_iterations_for_prompt(state: State, *, already_told_task: str = "", figures: str = "") -> str:
     """Returns the last iterations, the handover of one cut short, the last change of mode, and sums; empty at first.
 
-    `so_far` are the figures of this run; failures of `already_told_task` are left out: the prompt has them.
+    `figures` are those of this run; failures of `already_told_task` are left out: the prompt has them.
     """
     newest = journal.newest_iterations(state.journal, _TAIL_BYTES)
     rows = [*islice(newest, _ITERATIONS)][::-1]
@@ -188,7 +188,7 @@ def describe_last_iterations_for_prompt(state: State, *, already_told_task: str 
         words = dict.fromkeys(filter(None, ("" if is_told else row.message, row.said)))
         lines += [f"  {one_line(message, _WORDS)}" for message in words]
     kept = left.lines if left else ()
-    lines += [cut and f"One was cut short before it was ready: {cut}", *kept, so_far and f"This run so far: {so_far}"]
+    lines += [cut and f"One was cut short before it was ready: {cut}", *kept, figures and f"This run so far: {figures}"]
     return without_control_codes("\n".join(filter(None, lines)))
 
 

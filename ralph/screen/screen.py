@@ -38,7 +38,7 @@ class Screen:
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._print_until_closed, daemon=True)
 
-    def open(self, status: Callable[[int], str]) -> None:
+    def start_printing(self, status: Callable[[int], str]) -> None:
         """Starts the thread, which also prints what was queued before.
 
         It calls `status` for one or more status lines of that many columns.
@@ -111,7 +111,7 @@ class Screen:
         rows = [f"\r{self._dim}\x1b[?7l{line}\x1b[?7h{self._off}" for line in lines]
         return "\n".join(rows) + f"\x1b[{len(rows) - 1}A" * (len(rows) > 1) + "\r" * bool(rows)
 
-    def close(self) -> None:
+    def finish_printing(self) -> None:
         """Waits two seconds at most for what is still to be printed, and removes the status line."""
         with self._changed:
             self._closing.set()

@@ -72,7 +72,7 @@ class AgentView:
         for line in self._lines(event, edge and edge - len(indent)):
             self._say(indent + line)
 
-    def describe_cut_iteration(self, why: str, changed: Sequence[str] = ()) -> str:
+    def handover_of_cut_iteration(self, why: str, changed: Sequence[str] = ()) -> str:
         """Returns the handover of an agent that was cut short, without tokens or signals; empty if it is only `why`.
 
         It names the files that have `changed`, or if none are known, those that the agent's tools were asked to write.

@@ -172,7 +172,7 @@ class Setting(NamedTuple):
     """Its name in `Settings`."""
 
     @property
-    def name(self) -> str:
+    def option_name(self) -> str:
         """The name of its option, without `--`."""
         return self.field.replace("_", "-")
 
@@ -355,7 +355,7 @@ class Settings:
             setattr(self, one.field, found.get(one.field, default))
 
     @property
-    def following_mode(self) -> str:
+    def next_mode_or_empty(self) -> str:
         """The first mode that the template lists as following, other than `done`; empty if it lists none."""
         return next((mode for mode in self.then if mode != "done"), "")
 

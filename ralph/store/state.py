@@ -81,7 +81,7 @@ class TreeBefore(StateNote):
     task: str = ""
     is_strict: bool = False
     only: Sequence[Sequence[str]] = ()
-    repository_paths: Sequence[str] = ()
+    part_paths: Sequence[str] = ()
     """The paths of the parts of the repository; empty without a repository."""
     head: HeadState | None = None
     """The branch and commit of HEAD, and unfinished operations."""

@@ -18,7 +18,7 @@ from ralph.run.judge import Iteration
 from ralph.run.stop_rules import Reason, Stop
 from ralph.strict.final_words import AttemptVerdict, commit_message, read_agents_claim, requested_mode
 from ralph.strict.guard import TreeGuard
-from ralph.strict.roles import diff_of_files_saved_before_build, role_order_of, save_files_before_build
+from ralph.strict.roles import diff_made_by_build, role_order_of, save_files_before_build
 from ralph.words import join_names, plural, timestamp
 
 _REJECTIONS = 3
@@ -40,7 +40,7 @@ class StrictController(PlainController):
         self._roles = role_order_of(run.prepared_mode)
         self._token = acceptance.new_run_token()
 
-    def tidy_task_marks(self) -> None:
+    def prepare_list_for_choice(self) -> None:
         """Gives each task an id, ticks those whose subtasks are all done, and leaves none in progress."""
         if self._role:
             self._run.use_settings_of_mode("build")
@@ -63,7 +63,7 @@ class StrictController(PlainController):
             lambda text: edits.with_evidence_replaced(edits.with_mark(text, "~", task.id), task.id, notes)
         )
         values = acceptance.task_prompt_values(self._task_last_read, self._token, run.state)
-        run.replace_iteration_values(values={**values, "TEST_CHANGES": diff_of_files_saved_before_build(run, task.id)})
+        run.replace_iteration_values(values={**values, "TEST_CHANGES": diff_made_by_build(run, task.id)})
         return None
 
     @property
@@ -103,7 +103,7 @@ class StrictController(PlainController):
         run, turn = self._run, iteration.turn
         goes_on = turn.outcome is Outcome.CONTEXT_FULL and not iteration.failed and run.settings.on_failure == "keep"
         if iteration.is_repeated or iteration.run_stop or turn.outcome is Outcome.FAILED or goes_on:
-            iteration = self._clear_in_progress_and_maybe_discard(iteration)
+            iteration = self._unmark_and_maybe_discard(iteration)
         else:
             iteration = self._settle_attempt(iteration)
         if (mode := requested_mode(turn.final_words, self._token)) in run.settings.then:
@@ -119,7 +119,7 @@ class StrictController(PlainController):
         elif (
             not iteration.run_stop
             and (one := tasks.find_task(self._file.last.tasks, run.settings.task))
-            and one.counts_as_done
+            and one.is_done
         ):
             iteration = replace(iteration, run_stop=Stop(Reason.ONCE))  # even if a limit is reached with it
         return replace(iteration, commits=self._guard.committed)
@@ -131,7 +131,7 @@ class StrictController(PlainController):
         guard.undo_forbidden_after_checks()
         if found.is_pass and not guard.blocked:
             if locked := guard.wait_for_index():
-                return self._clear_in_progress_and_maybe_discard(replace(iteration, failed=locked))
+                return self._unmark_and_maybe_discard(replace(iteration, failed=locked))
             if role := self._roles.next_role_or_empty(self._role):
                 if role == self._roles.last_writer:
                     save_files_before_build(run, task.id)
@@ -140,7 +140,7 @@ class StrictController(PlainController):
                 found = AttemptVerdict(why_failed=why, red=True)
         stop = run.stop_if_interrupted()
         if guard.blocked or (found.why_failed and stop):
-            return self._clear_in_progress_and_maybe_discard(replace(iteration, run_stop=stop))
+            return self._unmark_and_maybe_discard(replace(iteration, run_stop=stop))
         if found.is_pass:
             return replace(iteration, moved=True, passed=True)
         # the first time this does not count as a failure: another agent has to confirm the work
@@ -150,7 +150,7 @@ class StrictController(PlainController):
             self._mark_task(" ", "claimed", f"{timestamp()} changed {changed}; said: {first}")
             run.screen.say(f"ralph: {task.id}: {found.why_unproved}; another agent looks at it")
             return iteration
-        return self._record_failure(self._clear_in_progress_and_maybe_discard(iteration), found)
+        return self._record_failure(self._unmark_and_maybe_discard(iteration), found)
 
     def _record_failure(self, iteration: Iteration, found: AttemptVerdict) -> Iteration:
         """Records why the attempt failed, as a failure of the task or of the role that is to blame."""
@@ -228,7 +228,7 @@ class StrictController(PlainController):
         """Ticks the task, then commits it, so that the commit has the tick. Returns why it could not, or nothing."""
         task, before = self._task, self._file.text
         self._edit_and_vouch(
-            edits.with_ticks_reopening_agent_blocked,
+            edits.with_ticks_reopening_blocked,
             *(one.id for one in task.self_and_completed_parents),
             note="note" if tick_note else "",
             why=tick_note,
@@ -262,7 +262,7 @@ class StrictController(PlainController):
         self._edit_and_vouch(edits.with_tasks_reopened, broken or {})
         return broken
 
-    def _clear_in_progress_and_maybe_discard(self, iteration: Iteration) -> Iteration:
+    def _unmark_and_maybe_discard(self, iteration: Iteration) -> Iteration:
         """Leaves the task for later; if --on-failure says restore, discards its changes, unless the run ends."""
         if iteration.run_stop is None and self._run.settings.on_failure == "restore":
             self._guard.put_back_all_files()

@@ -77,7 +77,7 @@ class TreeGuard:
         # The state at the beginning of the running iteration, or of the one in which ralph died.
         self._before = before or TreeBefore()
         if before:
-            self._repository = Repository(before.repository_paths) if before.repository_paths else None
+            self._repository = Repository(before.part_paths) if before.part_paths else None
         else:
             self._repository = Repository.find_around(run.top)
         self._root = root = self._repository.root if self._repository else run.top
@@ -129,7 +129,7 @@ class TreeGuard:
         """Puts back what checks and hooks changed, since the agent may have written them."""
         put_back_ralphs_sections(self._run, self.own_progress)
         if not self.why_no_git_may_run():
-            self._put_head_and_index_back_keeping_ref()
+            self._put_head_and_index_back()
             if self._before.only or self._shadow.is_protected_touched():  # a look at all files takes long
                 self._put_back_forbidden()
 
@@ -179,7 +179,7 @@ class TreeGuard:
                 if left_out and not failed:
                     self._complain(f"{join_names(left_out)} changed, and no commit has that: git ignores it")
         if failed:
-            self._put_head_and_index_back_keeping_ref()
+            self._put_head_and_index_back()
             return failed
         if self._repository and self._before.head:
             self._before.head = self._repository.save_head_and_index()
@@ -210,7 +210,7 @@ class TreeGuard:
         return "is so here, but in no commit, and not by this task: commit it"
 
     @_disk_errors_end_the_run
-    def undo_forbidden_of_dead_run(self, end: TreeAfterDeath | None) -> Sequence[str]:
+    def undo_forbidden_and_list_tampered(self, end: TreeAfterDeath | None) -> Sequence[str]:
         """Puts back what an iteration in which ralph died may not have changed; assigns its other changes to its task.
 
         What changed after the supervisor's note stays as the user's. Without that note everything counts as the
@@ -251,7 +251,7 @@ class TreeGuard:
             task=run.iteration.task,
             is_strict=run.prepared_mode.is_strict_loop,
             only=run.settings.only,
-            repository_paths=repository.repository_paths if repository else (),
+            part_paths=repository.part_paths if repository else (),
             head=repository.save_head_and_index() if repository else None,
             root=str(self._root),
             own=shadow.own,
@@ -263,7 +263,7 @@ class TreeGuard:
 
     def _snapshot_hooks_and_outside_files(self) -> dict[str, str]:
         """The state of what is only compared: git's hooks and links; under --strict also files outside the tree."""
-        found = snapshot_hooks_rules_and_links(*self._repository.repository_paths[:3]) if self._repository else {}
+        found = snapshot_hooks_rules_and_links(*self._repository.part_paths[:3]) if self._repository else {}
         outside = self._outside if self._before.is_strict else []
         for path in [path for place in outside for path in (place, *place.glob("*")) if path.is_file()]:
             text = files.read_text_or_empty(path)
@@ -279,7 +279,7 @@ class TreeGuard:
         """
         repository, before = self._repository, self._before
         if before.is_strict:
-            self._put_head_and_index_back_keeping_ref(end)
+            self._put_head_and_index_back(end)
         changed, undone = self._put_back_forbidden()
         if end:  # what both changed, and is still there, is the task's
             changed -= {*self._changed_by_user} - {name for name in end.changes if os.path.lexists(self._root / name)}
@@ -304,13 +304,13 @@ class TreeGuard:
         if self.blocked or not repository or not head:
             return
         has_forbidden |= any(map(self._why_forbidden, repository.names_committed_since(head[1])))
-        if has_forbidden and (ref := self._put_head_and_index_back_keeping_ref(end)):
+        if has_forbidden and (ref := self._put_head_and_index_back(end)):
             message = repository.output_or_empty("log", "-1", "--format=%B", ref)
             _, failed, _ = repository.commit_and_list_left_out(changed, (), message, self._failure_of_git_with_hooks)
             if failed:
                 self._complain(f"what may stay of the agent's commits stays uncommitted: {failed}")
 
-    def _put_head_and_index_back_keeping_ref(self, end: TreeAfterDeath | None = None) -> str:
+    def _put_head_and_index_back(self, end: TreeAfterDeath | None = None) -> str:
         """Puts HEAD and the index back. Returns a ref to what HEAD was; empty if it was not moved to a new commit.
 
         What the user moved or staged after an iteration in which ralph died stays.

@@ -47,7 +47,7 @@ def recover_from_death(run: Run, held_lock: Lock) -> None:
             undo_forbidden_changes(run, death, before, end)  # what may not change; the rest is its task's
         put_list_back(run, death, end)  # ticks that ralph did not make
         commit_ticked_tasks(run)  # or the tick is taken back
-        request_verify_or_refuse_done(run)  # which was never checked
+        reverify_or_refuse_done(run)  # which was never checked
     except RalphError as error:
         if error.exit_code == 4:
             run.file.edit(progress.with_run_blocked, error.message)
@@ -76,7 +76,7 @@ def report_and_record_death(run: Run, death: UnfinishedIteration) -> None:
     view = AgentView(lambda _line: None)
     view.new_reader().read_output(files.read_or_empty(death.transcript, 1_000_000))
     with contextlib.suppress(OSError):  # a full disk is reported where it matters
-        line = journal.unfinished_line(death, message, view.describe_cut_iteration(message))
+        line = journal.unfinished_line(death, message, view.handover_of_cut_iteration(message))
         journal.append_line(run.state.journal, line)
 
 
@@ -91,7 +91,7 @@ def put_list_back(run: Run, death: UnfinishedIteration, end: TreeAfterDeath | No
         undo_ticks(run, death.mode, own)
 
 
-def request_verify_or_refuse_done(run: Run) -> None:
+def reverify_or_refuse_done(run: Run) -> None:
     """Has an unchecked RALPH_DONE verified, or refuses it if nothing can verify it."""
     if run.read_progress().done:
         open_ones = describe_open_tasks(run.file.last)
@@ -110,16 +110,16 @@ def undo_forbidden_changes(
         run.state.remove_note(TreeBefore)
         raise RalphError(why, 4)
     task = tasks.find_task(tasks.read_tasks(death.last_vouched_text), before.task or None)
-    if task and task.counts_as_done:  # as ralph vouches: it had passed, and ralph died during the commit
+    if task and task.is_done:  # as ralph vouches: it had passed, and ralph died during the commit
         return
-    if put_back := guard.undo_forbidden_of_dead_run(end):
+    if put_back := guard.undo_forbidden_and_list_tampered(end):
         what = f"{'; '.join(put_back)} in the iteration in which ralph died, and is put back"
         raise RalphError(f"{what}; its settings may not have been yours", 1, fix="start it again")
 
 
 def commit_ticked_tasks(run: Run) -> None:
     """Commits tasks that were ticked and not committed, or unticks them."""
-    done = [task.id for task in run.file.last.tasks if task.counts_as_done]
+    done = [task.id for task in run.file.last.tasks if task.is_done]
     for name in filter(run.state.uncommitted_files, done):
         guard = TreeGuard(run)  # which knows of no HEAD to put back: the user decides where it is now
         if why := guard.try_to_commit_task(name, f"{name}: done before ralph was killed\n\nRalph-Task: {name}\n"):

@@ -60,7 +60,7 @@ def save_files_before_build(run: Run, task_id: str) -> None:
     run.state.save_note(reviewed)
 
 
-def diff_of_files_saved_before_build(run: Run, task_id: str) -> str:
+def diff_made_by_build(run: Run, task_id: str) -> str:
     """Returns what build changed in these files since, as a diff; empty if it changed nothing."""
     found = list[str]()
     reviewed = run.state.load_note(FilesBeforeBuild) or FilesBeforeBuild()

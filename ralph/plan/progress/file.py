@@ -37,7 +37,7 @@ class ProgressFile:
         """What `read_or_restore` saw last, parsed."""
         return parse(self.text)
 
-    def recall_text_to_restore(self) -> None:
+    def load_text_of_dead_run(self) -> None:
         """After a death, takes over the last text that ralph vouched for, so that a lost file can be restored."""
         if death := self._state.unfinished_iteration():
             self.text, self._home = death.last_vouched_text, death.progress_path

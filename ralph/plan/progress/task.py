@@ -52,9 +52,9 @@ class Task:
         return [note.value for note in self.notes if note.name == name and note.value]
 
     @property
-    def counts_as_done(self) -> bool:
+    def is_done(self) -> bool:
         """Whether it is ticked, or all its subtasks are done and it has no checks of its own."""
-        if self.subtasks and all(task.counts_as_done for task in self.subtasks) and not self.note_values("verify"):
+        if self.subtasks and all(task.is_done for task in self.subtasks) and not self.note_values("verify"):
             return True
         return self.mark == "x"
 
@@ -87,14 +87,14 @@ class Task:
     @property
     def status(self) -> str:
         """Its status in one word; a task is also `complete` if its subtasks make it so."""
-        return STATUSES["x" if self.counts_as_done else self.mark]
+        return STATUSES["x" if self.is_done else self.mark]
 
     @property
     def self_and_completed_parents(self) -> list["Task"]:
         """The task, then the tasks above it that will be done once it is, innermost first."""
         found = [self]
         for one in self.above:
-            if not all(part.counts_as_done or part is found[-1] for part in one.subtasks):
+            if not all(part.is_done or part is found[-1] for part in one.subtasks):
                 break
             found.append(one)
         return found

@@ -99,7 +99,7 @@ def with_tasks_reopened(text: bytes, broken: Mapping[str, str]) -> bytes:
     return text
 
 
-def with_ticks_reopening_agent_blocked(text: bytes, *newly_done: str, note: str = "", why: str = "") -> bytes:
+def with_ticks_reopening_blocked(text: bytes, *newly_done: str, note: str = "", why: str = "") -> bytes:
     """The text with these tasks ticked; reopens, twice at most, what agents blocked, since it may depend on these."""
     text = with_mark(text, "x", *newly_done, note=note, why=why)
     for task in read_tasks(text):
@@ -128,14 +128,14 @@ def with_ids_and_tidy_marks(text: bytes, *still_in_progress: str) -> bytes:
     text = with_mark(
         text, " ", *(task.id for task in read_tasks(text) if task.mark == "~" and task.id not in still_in_progress)
     )
-    done = [task.id for task in read_tasks(text) if task.counts_as_done and task.mark != "x"]
+    done = [task.id for task in read_tasks(text) if task.is_done and task.mark != "x"]
     return with_mark(text, "x", *done)
 
 
 def without_new_ticks(before: bytes, text: bytes) -> bytes:
     """The text, tidied, without the ticks that are not in `before`: a mode such as plan has checked nothing."""
     text = with_ids_and_tidy_marks(text)
-    known = {one.text for one in read_tasks(before) if one.counts_as_done}
+    known = {one.text for one in read_tasks(before) if one.is_done}
     new = [one.id for one in read_tasks(text) if one.mark == "x" and one.text not in known]
     return with_mark(text, " ", *new)
 
@@ -161,7 +161,7 @@ def restore_ralphs_sections(before: bytes, after: bytes) -> RestoredList:
         return RestoredList(after)
     known = {name for task in read_tasks(before) for name in (task.id, task.text) if name}
     new = [task for task in read_tasks(after) if known.isdisjoint((task.id, task.text))]
-    merged = _replace_ralphs_sections(before, after, new)
+    merged = _put_back_ralphs_sections(before, after, new)
     text = merged if _control_and_task_lines(merged) == wanted else before
     stops = progress.parse(after).words
     for word in _STOPS:  # into Status, where the user would look for it
@@ -199,7 +199,7 @@ def _control_and_task_lines(text: bytes) -> list[bytes]:
     return lines + progress.section_lines(text, "Verification") + format_task_lines(read_tasks(text))
 
 
-def _replace_ralphs_sections(before: bytes, after: bytes, to_propose: Sequence[Task]) -> bytes:
+def _put_back_ralphs_sections(before: bytes, after: bytes, to_propose: Sequence[Task]) -> bytes:
     """Ralph's sections from `before`, then all others from `after`, and the new tasks, unticked, in Proposed."""
     parts = [section for is_ours, section in _split_ralphs_sections(before) if is_ours]
     parts += [section for is_ours, section in _split_ralphs_sections(after) if not is_ours]

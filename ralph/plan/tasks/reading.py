@@ -63,9 +63,9 @@ def select_next(tasks: Sequence[Task], alone: str | None = None, crashes: Mappin
 
 def pending_tasks(tasks: Sequence[Task]) -> Iterator[tuple[Task, list[str]]]:
     """Yields pending tasks not below a blocked one, each with the ids it still waits for, such as its subtasks."""
-    done = {task.id for task in tasks if task.counts_as_done}
+    done = {task.id for task in tasks if task.is_done}
     for task in tasks:
-        if task.mark == " " and not task.counts_as_done and not any(one.mark == "!" for one in task.above):
+        if task.mark == " " and not task.is_done and not any(one.mark == "!" for one in task.above):
             yield task, [name for name in task.waits_for if name not in done]
 
 
