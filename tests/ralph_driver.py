@@ -48,8 +48,8 @@ class Other(ClockAndLimits):
     def awake_clock_s(self):
         return super().awake_clock_s() + how["awake_clock_s"] * len(glob.glob(how["marks"] + "/mark-*"))
 
-    def sleep(self, seconds):
-        super().sleep(0 if how["times"] else seconds / how["speed"])
+    def sleep_until_signal(self, seconds):
+        super().sleep_until_signal(0 if how["times"] else seconds / how["speed"])
         self.slept += max(0, seconds) * how["times"]
 
 waits = {name: said.pop(name) for name in ("after_result_s", "notices_wait_s", "max_printed_bytes") if name in said}

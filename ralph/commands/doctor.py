@@ -49,7 +49,7 @@ _REPORTS = (
     "report_sandbox_and_root",
     "report_repository",
     "report_machine_and_folder",
-    "report_notices_channels",
+    "list_notices_channels",
     "report_cron_line",
 )
 """The methods that doctor calls; the second word is the subject that it prints."""
@@ -193,7 +193,7 @@ class _Doctor:
         yield "ok", f"ralph {__version__}, Python {platform.python_version()}, {platform.system()}"
         files.check_folder_writable(Path.cwd())
 
-    def report_notices_channels(self) -> Results:
+    def list_notices_channels(self) -> Results:
         """Lists the channels that are set up."""
         ready = channels.configured_channels(sources.home_and_environment_values())
         for channel in ready:

@@ -134,9 +134,9 @@ class Repository(Git):
         files.write_own_file_directly(self.index_copy, files.read_or_empty(self.index))
         with suppress(FileNotFoundError):
             shutil.copystat(self.index, self.index_copy)
-        return *self.branch_and_commit(), self.operation_files()
+        return *self.read_branch_and_commit(), self.operation_files()
 
-    def branch_and_commit(self) -> tuple[str, str]:
+    def read_branch_and_commit(self) -> tuple[str, str]:
         """Returns the branch and the commit of HEAD, mostly without running git."""
         branch = files.read_text_or_empty(self.git_dir / "HEAD").strip().removeprefix("ref: ")
         if not (self.common / branch).is_file():  # on no branch, a packed or unborn one, another format, or nonsense
@@ -145,7 +145,7 @@ class Repository(Git):
 
     def head_commit(self) -> str:
         """Returns the commit of HEAD, mostly without running git; empty if there is none."""
-        return self.branch_and_commit()[1]
+        return self.read_branch_and_commit()[1]
 
     def read_branch(self, branch: str) -> str:
         """Returns the commit of a branch, mostly without running git; empty if the branch is gone."""

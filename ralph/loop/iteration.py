@@ -189,7 +189,7 @@ def record_and_report(run: Run, iteration: Iteration) -> None:
     summary = notices.iteration_summary(run, iteration)
     count_in_tally(run.tally, iteration, run.iteration.task)
     _append_to_journal_and_history(run, iteration, summary)
-    run.journal_tampering(run.iteration.number)
+    run.write_tampering_to_journal(run.iteration.number)
     if iteration.missing and not iteration.refused:
         kept = run.state.keep_copy(file.path.name, run.iteration.text_before)
         what = f"gone from the list without being ticked: {quote_tasks(iteration.missing)}"
@@ -251,7 +251,7 @@ def _append_to_journal_and_history(run: Run, iteration: Iteration, summary: str)
         try:
             tried = {name: line[name] for name in ("timestamp", "requirement_id", "success")}
             both = "; it said: ".join(filter(None, [failed or turn.why, words]))
-            journal.append_line(run.history, tried | {"message": one_line(both, 500)}, own=False)
+            journal.append_line(run.history, tried | {"message": one_line(both, 500)}, is_own_file=False)
         except OSError as error:
             run.console.complain(f"{run.history}: cannot be written: {error.strerror}", once="history")
 
@@ -321,7 +321,7 @@ def wait_at_most(run: Run, seconds: float, *, counts_as_waiting: bool = True) ->
         if now - beat >= _BEAT_S:
             beat = now
             run.outbox.send(Notice("alive"))
-        clock.sleep(min(_REREAD_S, until - now))
+        clock.sleep_until_signal(min(_REREAD_S, until - now))
         now = clock.boot_clock_s()
     if counts_as_waiting:
         tally.unrecorded_wait_s += now - began

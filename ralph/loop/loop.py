@@ -5,7 +5,7 @@ so a restart needs no code: the same command continues where the file says.
 """
 
 from ralph.loop.iteration import notify_and_pause_or_wait, pause_between, record_and_report
-from ralph.loop.modes import advance_mode, follow_mode_line, request_midway_validation, write_done_if_all_ticked
+from ralph.loop.modes import advance_mode, follow_mode_line, request_due_validation, write_done_if_all_ticked
 from ralph.plan import progress
 from ralph.run.context import Run
 from ralph.run.evidence import accept_plan_done_or_count_refusal, is_first_verify_due, run_first_verify
@@ -36,7 +36,7 @@ def prepare_next_iteration(run: Run) -> Stop | None:
     if stop := run.stop_if_git_tampered():
         return stop
     run.read_progress()
-    request_midway_validation(run)
+    request_due_validation(run)
     if run.file.last.mode != run.live.file_mode:
         follow_mode_line(run)
     run.controller.prepare_list_for_choice()

@@ -55,7 +55,7 @@ class JobMaker:
         tree, complain = repository.root, self._run.console.complain
         if settings.jobs > _MOST and not self._is_elsewhere:
             raise RalphError(f"{settings.given['jobs'].where}: at most {_MOST} on one machine", fix="see --executor")
-        if not all(repository.branch_and_commit()):
+        if not all(repository.read_branch_and_commit()):
             what = f"--jobs needs a branch that has a commit, and HEAD of {tree} is on none"
             raise RalphError(what, fix="git switch, or git commit")
         if settings.runner and not shutil.which(settings.runner[0]):

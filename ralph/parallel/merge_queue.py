@@ -30,7 +30,7 @@ class MergeQueue:
         self.repository, self._width = repository, width
         self._refs = f"refs/ralph/queue/{crc32(os.fsencode(name)):08x}/"
         # The branch, such as `refs/heads/main`; empty if HEAD is on none.
-        self._branch, _ = repository.branch_and_commit()
+        self._branch, _ = repository.read_branch_and_commit()
         self.entries: list[TaskAttempt] = []
         """In the order of finishing."""
 
@@ -107,7 +107,7 @@ class MergeQueue:
             signs = ["-S"] * (b"\ngpgsig" in head)
             made = repository.run("commit-tree", *signs, "-p", base, f"{attempt.commit}^{{tree}}", stdin=message)
             self._set_commit(attempt, made.decode().strip())
-        if repository.branch_and_commit()[0] == self._branch:
+        if repository.read_branch_and_commit()[0] == self._branch:
             failed = repository.failure_of(*_PATIENT, "merge", *_PLAIN_MERGE, "--quiet", attempt.commit)
             names = join_names([line.strip() for line in failed.splitlines() if line.startswith("\t")])
             failed = f"your changes to {names} are" if names else failed and f"what git says is: {failed}"

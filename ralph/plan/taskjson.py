@@ -213,18 +213,18 @@ def with_statuses_and_new_tasks(imported: ImportedTasks, today: Sequence[Task]) 
     return encode_text(replace_ranges(imported.text, puts))
 
 
-def task_as_json(task: Task, form: str) -> dict[str, Any]:
+def task_as_json(task: Task, file_format: str) -> dict[str, Any]:
     """A task as JSON in this format; it depends on its subtasks."""
-    message: dict[str, Any] = {"id": task.id, "requirement" if form == "requirements" else "description": task.text}
-    if form == "prd":
-        message |= {"title": task.text, "passes": task.is_done, "acceptanceCriteria": task.note_values("verify")}
+    data: dict[str, Any] = {"id": task.id, "requirement" if file_format == "requirements" else "description": task.text}
+    if file_format == "prd":
+        data |= {"title": task.text, "passes": task.is_done, "acceptanceCriteria": task.note_values("verify")}
     else:
-        message["verification_criteria"] = task.note_values("verify")
-    message["status"] = "done" if task.is_done and form != "plan" else task.status
-    message["dependencies"] = task.after + [part.id for part in task.subtasks]
+        data["verification_criteria"] = task.note_values("verify")
+    data["status"] = "done" if task.is_done and file_format != "plan" else task.status
+    data["dependencies"] = task.after + [part.id for part in task.subtasks]
     if task.priority is not None:
-        message["priority"] = task.priority
-    return message
+        data["priority"] = task.priority
+    return data
 
 
 def update_statuses(json_plan: Path, progress_text: bytes) -> None:

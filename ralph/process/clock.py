@@ -32,6 +32,6 @@ class ClockAndLimits:
         """Seconds since some fixed moment, without the time that the machine was suspended."""
         return time.monotonic()
 
-    def sleep(self, seconds: float) -> None:
+    def sleep_until_signal(self, seconds: float) -> None:
         """Waits up to that long; a signal ends the wait."""
         signals.wait_for_input_or_signal(seconds)

@@ -252,7 +252,7 @@ class Run:
             self.console.complain(f"{self.state.journal}: cannot be written: {error.strerror}", once="journal")
         return line
 
-    def journal_tampering(self, iteration: int) -> None:
+    def write_tampering_to_journal(self, iteration: int) -> None:
         """Writes one journal line with all that was put back in that iteration."""
         if self.put_back:
             message = ", ".join(plural(count, what) if count else what for what, count in self.put_back.items())

@@ -25,15 +25,15 @@ _MESSAGE = 5_000
 _TAIL_BYTES = 1_000_000
 
 
-def append_line(path: Path, record: dict[str, object], *, own: bool = True) -> None:
+def append_line(path: Path, record: dict[str, object], *, is_own_file: bool = True) -> None:
     """Appends the record as one line and returns once it is on disk; several processes may append at once.
 
-    A file of ralph's `own` is never a link: links are removed; for any other file, a link is an error. Raises OSError
+    A file of ralph's own is never a link: links are removed; for any other file, a link is an error. Raises OSError
     if the file cannot be written; what was there stays.
     """
-    if not own and os.path.realpath(path) != str(path):
+    if not is_own_file and os.path.realpath(path) != str(path):
         raise OSError(errno.ELOOP, "a link leads elsewhere")
-    for place in (path.parent, path) if own else ():
+    for place in (path.parent, path) if is_own_file else ():
         if place.is_symlink():
             place.unlink()
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -318,7 +318,7 @@ class TreeGuard:
         repository, head, kept = self._repository, self._before.head, ""
         if not repository or not head or self.blocked:
             return kept
-        now, (branch, commit, were_begun) = repository.branch_and_commit(), head
+        now, (branch, commit, were_begun) = repository.read_branch_and_commit(), head
         begun = [one for one in repository.operation_files() if one not in were_begun]
         is_moved = end and [*end.head] != [*now]
         if end and is_moved:

@@ -53,7 +53,7 @@ def recover_from_death(run: Run, held_lock: Lock) -> None:
             run.file.edit(progress.with_run_blocked, error.message)
         raise
     finally:
-        run.journal_tampering(death.iteration)
+        run.write_tampering_to_journal(death.iteration)
 
 
 def end_processes_and_remove_locks(run: Run, held_lock: Lock) -> None:

@@ -247,7 +247,7 @@ def record_tree_of_dead_run(state: State, death: UnfinishedIteration) -> None:
         note = TreeAfterDeath(
             transcript_name=before.transcript_name,
             changes=changes,
-            head=repository.branch_and_commit() if repository else (),
+            head=repository.read_branch_and_commit() if repository else (),
             index_lines=repository.index_lines() if repository else {},
             progress=files.read_text_or_empty(death.progress_path),
             snapshot=later.snapshot,
