@@ -70,7 +70,7 @@ def run_session(
     Raises RalphError if no iteration could begin. A bug in ralph leaves the lock, and the supervisor, which still has
     an agent to end, in place.
     """
-    run = _start_run(start, file, held_lock, make_controller)
+    run = _make_supervised_run(start, file, held_lock, make_controller)
     run.screen.start_printing(partial(notices.status_lines, run))
     stop = Stop(Reason.HOPELESS, "an error in ralph itself, which it printed")
     failure = None
@@ -92,7 +92,7 @@ def run_session(
     return stop.reason.code + (signals.interrupted() or 0 if stop.reason is Reason.INTERRUPTED else 0)
 
 
-def _start_run(
+def _make_supervised_run(
     start: PreparedStart, file: ProgressFile, held_lock: Lock, make_controller: Callable[[Run], BaseController]
 ) -> Run:
     """Starts the supervisors and returns the context of a run."""
@@ -191,7 +191,7 @@ def _prepare_first_iteration(run: Run, held_lock: Lock) -> None:
 def _close_run(run: Run, stop: Stop) -> None:
     """Prints and records how the run ended, sends the last notice, and stops what still runs for the run."""
     reason, has_begun = stop.reason, run.iteration.number > 0
-    modes.leave_mode(run)
+    modes.close_controller(run)
     run.console.set_activity("sending the last notice")
     run.write_journal(
         "run",

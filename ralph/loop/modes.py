@@ -31,12 +31,12 @@ def set_up_controller(run: Run) -> None:
     """Sets up a mode: makes the controller that it needs, in place of the one before."""
     if run.prepared_mode.asked.mode == "all":
         run.live.file_mode = run.file.edit(progress.with_mode, run.mode).mode
-    leave_mode(run)
+    close_controller(run)
     run.live.controller = run.make_controller(run)
 
 
-def leave_mode(run: Run) -> None:
-    """Leaves a mode, even after an error: closes its controller and clears the current task."""
+def close_controller(run: Run) -> None:
+    """Ends the work of a mode's controller, even after an error, and clears the current task."""
     run.controller.end_work_and_unmark_tasks()
     run.live.controller = BaseController()
     run.replace_iteration_values(task="", values={})
@@ -79,7 +79,7 @@ def advance_mode(run: Run, stop: Stop) -> bool:
     if stop.reason is not Reason.DONE or run.prepared_mode.asked.mode != "all" or not mode:
         return False
     run.file.edit(progress.with_status, "IN_PROGRESS")
-    _write_next_mode_if_named(run, f"{run.file.last.round + 1}/{run.settings.max_rounds}")
+    _advance_mode_in_file(run, f"{run.file.last.round + 1}/{run.settings.max_rounds}")
     run.prepared_mode.in_mode(mode).load_mode_prompt()  # ends the run here if the template is missing or wrong
     return True
 
@@ -131,7 +131,7 @@ def _write_next_mode_or_stop(run: Run, iteration: Iteration, *, judges: bool, ru
     blocked = run.file.last.blocked
     if blocked is not None:
         if not judges:
-            _write_next_mode_if_named(run)
+            _advance_mode_in_file(run)
         return Stop(Reason.BLOCKED, blocked)
     if run.settings.strict:
         try:
@@ -142,7 +142,7 @@ def _write_next_mode_or_stop(run: Run, iteration: Iteration, *, judges: bool, ru
         return _write_done_or_next_mode(run, run_goes_on=run_goes_on)
     is_known = _PROVES_NOTHING in run.iteration.text_before
     if not _find_and_refuse_passing_checks(run) or is_known or not run_goes_on:  # else planning is repeated once
-        _write_next_mode_if_named(run)
+        _advance_mode_in_file(run)
     return None if run_goes_on else Stop(Reason.ONCE)
 
 
@@ -158,12 +158,12 @@ def _write_done_or_next_mode(run: Run, *, run_goes_on: bool) -> Stop | None:
             return Stop(Reason.DONE)
         left = describe_open_tasks(run.file.last) or run.tally.last_failure
     count = None if progress.parse(run.iteration.text_before).open else f"{rounds}/{most}" if rounds < most else ""
-    if _write_next_mode_if_named(run, count) and count == "":
+    if _advance_mode_in_file(run, count) and count == "":
         return Stop(Reason.REFUSED, f"max-rounds is {most}, and {run.mode} still finds something: {left}")
     return None if run_goes_on else Stop(Reason.UNFINISHED, left)
 
 
-def _write_next_mode_if_named(run: Run, rounds: str | None = None) -> bool:
+def _advance_mode_in_file(run: Run, rounds: str | None = None) -> bool:
     """Writes the mode that follows into the progress file, if the file names the one in force too."""
     is_named = run.mode == (run.live.file_mode or "build")
     if is_named:
