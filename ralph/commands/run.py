@@ -94,8 +94,7 @@ def why_nothing_to_do(start: PreparedStart, text: bytes) -> RalphError | None:
     if start.is_strict_loop:
         if stop and stop.reason is Reason.DONE and start.has_tree_changed_since_verified(now):
             return None
-        ready = (now.tasks and not now.open) or (start.imported and not now.tasks)
-        if not stop and not ready:
+        if not stop and (now.tasks or not start.imported):
             from ralph.plan.tasks import why_stuck  # noqa: PLC0415 - 40 ms that only --strict pays
 
             if why := why_stuck(start.read_valid_tasks(text)):
