@@ -5,7 +5,7 @@ import subprocess
 import pytest
 from stories import signal
 
-from ralph.strict.final_words import AttemptVerdict, commit_message, read_agents_claim, requested_mode
+from ralph.strict.final_words import JudgedAttempt, commit_message, read_agents_claim, requested_mode
 
 TOKEN = "ralph-20261120-221403-a7b3c9f2d1e8"
 OLD = "ralph-20261119-030000-000000000000"
@@ -21,30 +21,30 @@ FOREIGN = "the signal bears the session of another run; the one that counts is i
 BOTH = "it sent signals that differ, such as <task-done> and <task-blocked>; only one of them can be true"
 ITS_TOKEN = "the signal is for SESSION, and the task was auth-02"
 HEARD = {
-    f"I ran `pytest`. {DONE}\n\n": AttemptVerdict(),
-    f"```\nnever closed, so no fence\n{DONE}": AttemptVerdict(),
-    f"ü \ud800\n{DONE}": AttemptVerdict(),
-    f"<task-blocked id='auth-02' session='{TOKEN}'>x < {TOKEN}</task-blocked>": AttemptVerdict(
+    f"I ran `pytest`. {DONE}\n\n": JudgedAttempt(),
+    f"```\nnever closed, so no fence\n{DONE}": JudgedAttempt(),
+    f"ü \ud800\n{DONE}": JudgedAttempt(),
+    f"<task-blocked id='auth-02' session='{TOKEN}'>x < {TOKEN}</task-blocked>": JudgedAttempt(
         why_blocked="x < SESSION"
     ),
-    f'<task-blocked session="{TOKEN}"></task-blocked>': AttemptVerdict(why_blocked="it gave no reason"),
-    f"Sorry.\n{REJECTED}": AttemptVerdict(why_failed="rejected: no test for an empty name", rejected=True),
-    f"> {DONE}": AttemptVerdict(why_failed=SILENT),
-    f"```\n{DONE}\n```": AttemptVerdict(why_failed=SILENT),
-    f"I shall say {DONE} soon.": AttemptVerdict(why_failed=SILENT),
-    f"an open `tick {DONE}": AttemptVerdict(why_failed=SILENT),
-    DONE.replace(TOKEN, OLD): AttemptVerdict(why_failed=FOREIGN),
-    f"{DONE}\n{BLOCKED}": AttemptVerdict(why_failed=BOTH),
-    f"{DONE}\n<task-done>auth-02</task-done>": AttemptVerdict(why_failed=BOTH),
-    DONE.replace("auth-02", "b"): AttemptVerdict(why_failed="the signal is for b, and the task was auth-02"),
-    DONE.replace("done", f'done id="{TOKEN}"', 1): AttemptVerdict(why_failed=ITS_TOKEN),
-    DONE.replace("auth-02", TOKEN): AttemptVerdict(why_failed=ITS_TOKEN),
+    f'<task-blocked session="{TOKEN}"></task-blocked>': JudgedAttempt(why_blocked="it gave no reason"),
+    f"Sorry.\n{REJECTED}": JudgedAttempt(why_failed="rejected: no test for an empty name", rejected=True),
+    f"> {DONE}": JudgedAttempt(why_failed=SILENT),
+    f"```\n{DONE}\n```": JudgedAttempt(why_failed=SILENT),
+    f"I shall say {DONE} soon.": JudgedAttempt(why_failed=SILENT),
+    f"an open `tick {DONE}": JudgedAttempt(why_failed=SILENT),
+    DONE.replace(TOKEN, OLD): JudgedAttempt(why_failed=FOREIGN),
+    f"{DONE}\n{BLOCKED}": JudgedAttempt(why_failed=BOTH),
+    f"{DONE}\n<task-done>auth-02</task-done>": JudgedAttempt(why_failed=BOTH),
+    DONE.replace("auth-02", "b"): JudgedAttempt(why_failed="the signal is for b, and the task was auth-02"),
+    DONE.replace("done", f'done id="{TOKEN}"', 1): JudgedAttempt(why_failed=ITS_TOKEN),
+    DONE.replace("auth-02", TOKEN): JudgedAttempt(why_failed=ITS_TOKEN),
 }
 """What an agent says last, and what is found in it; why it does not count the next try is told, never with a token."""
 
 
 @pytest.mark.parametrize(("said", "found"), HEARD.items())
-def test_one_word_of_this_session_and_task_counts(said: str, found: AttemptVerdict) -> None:
+def test_one_word_of_this_session_and_task_counts(said: str, found: JudgedAttempt) -> None:
     assert read_agents_claim(said, {}, token=TOKEN, task_id="auth-02") == found
 
 

@@ -46,7 +46,7 @@ _REPORTS = (
     "load_settings_and_report",
     "report_plan",
     "report_agent_and_login",
-    "report_sandbox_and_root",
+    "report_sandbox_of_agents",
     "report_repository",
     "report_machine_and_folder",
     "list_notices_channels",
@@ -157,7 +157,7 @@ class _Doctor:
             else:
                 yield "ok", f"{one.name} at {place}: {pays} pays"
 
-    def report_sandbox_and_root(self) -> Results:
+    def report_sandbox_of_agents(self) -> Results:
         """Checks whether the agent runs as root, and which sandbox confines it."""
         yield "ok", (self.settings.wrap or ["none: the agent can do anything you can"])[0]
         for one in self.agents:

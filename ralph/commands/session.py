@@ -176,7 +176,7 @@ def _prepare_first_iteration(run: Run, held_lock: Lock) -> None:
         run.console.complain(f"took RALPH_BLOCKED out of {file.path}, since you are here; it said: {now.blocked}")
         file.edit(progress.without_control_lines, "RALPH_BLOCKED")
     state.remove_iteration_note()
-    run.screen.say_unless_quiet(f"ralph: {notices.progress_path_line(run)}")
+    notices.print_progress_path(run)
     if opened := state.load_note(OpenedBreaker):
         run.tally.set_one_below_limit(opened.reason, run.settings)
     state.remove_note(OpenedBreaker)
@@ -210,7 +210,7 @@ def _close_run(run: Run, stop: Stop) -> None:
         notices.notify_ended(run, stop)
     deadline = time.monotonic() + run.clock.notices_wait_s
     while run.outbox.has_pending() and time.monotonic() < deadline and not signals.is_impatient():
-        signals.wait_for_input_or_signal(0.05)
+        signals.sleep_until_signal(0.05)
     run.outbox.drop_pending()
     programs.kill_called_programs()
     run.screen.finish_printing()

@@ -5,7 +5,7 @@ so a restart needs no code: the same command continues where the file says.
 """
 
 from ralph.loop.iteration import notify_and_pause_or_wait, pause_between, record_and_report
-from ralph.loop.modes import advance_mode, follow_mode_line, request_due_validation, write_done_if_all_ticked
+from ralph.loop.modes import advance_mode, follow_mode_line, request_validation_after_ticks, write_done_if_all_ticked
 from ralph.plan import progress
 from ralph.run.context import Run
 from ralph.run.evidence import accept_plan_done_or_count_refusal, is_first_verify_due, run_first_verify
@@ -25,7 +25,11 @@ def loop(run: Run) -> Stop:
         record_and_report(run, iteration)
         stop = run.controller.defer_stop_to_finish_work(iteration.run_stop or notify_and_pause_or_wait(run, iteration))
         stop = stop or prepare_next_iteration(run)
-    return write_run_end(run, run.stop_if_git_tampered() or stop)
+    stop = run.stop_if_git_tampered() or stop
+    if stop.reason is not Reason.TAMPERED:  # else the next run would take its changes for the user's
+        stop = run.stop_if_interrupted() or stop
+    write_end_to_progress_file(run, stop)
+    return stop
 
 
 def prepare_next_iteration(run: Run) -> Stop | None:
@@ -36,10 +40,10 @@ def prepare_next_iteration(run: Run) -> Stop | None:
     if stop := run.stop_if_git_tampered():
         return stop
     run.read_progress()
-    request_due_validation(run)
+    request_validation_after_ticks(run)
     if run.file.last.mode != run.live.file_mode:
         follow_mode_line(run)
-    run.controller.prepare_list_for_choice()
+    run.controller.add_ids_and_tidy_marks()
     while has_unaccepted_done(run.file.last, run.settings) and not run.stop_if_interrupted():
         accept_plan_done_or_count_refusal(run)
         if run.stop_reason() or (run.controller.picks_tasks and run.settings.max_failures is None):
@@ -54,10 +58,8 @@ def prepare_next_iteration(run: Run) -> Stop | None:
     return prepare_next_iteration(run) if stop and advance_mode(run, stop) else stop
 
 
-def write_run_end(run: Run, stop: Stop) -> Stop:
+def write_end_to_progress_file(run: Run, stop: Stop) -> None:
     """Writes the end of the run into the progress file, with RALPH_BLOCKED if another run would only fail again."""
-    if stop.reason is not Reason.TAMPERED:  # else the next run would take its changes for the user's
-        stop = run.stop_if_interrupted() or stop
     run.state.remove_iteration_note()
     if stop.reason is Reason.TALK:
         run.state.save_note(AnnouncedConversation(mode=run.mode))  # the last notice announces it
@@ -67,4 +69,3 @@ def write_run_end(run: Run, stop: Stop) -> Stop:
     elif stop.reason is Reason.DONE:
         run.file.edit(progress.without_refusal)
     run.write_statuses_to_plan()
-    return stop

@@ -58,7 +58,7 @@ def follow_mode_line(run: Run) -> None:
     set_up_controller(run)
 
 
-def request_due_validation(run: Run) -> None:
+def request_validation_after_ticks(run: Run) -> None:
     """If enough was ticked for validate to run, at most max-rounds times, writes its name once no agent works."""
     now, live, every, most = run.file.last, run.live, run.settings.validate_every, run.settings.max_rounds
     starts = [line.start for line, *_ in now.headings]

@@ -86,7 +86,7 @@ class ParallelController(BaseController):
             lines.append(f"{attempt.task.id} · {format_duration(now - attempt.iteration.began)} · {doing}")
         return lines
 
-    def prepare_list_for_choice(self) -> None:
+    def add_ids_and_tidy_marks(self) -> None:
         """Gives each task an id, ticks those whose parts are all done, and marks only our tasks as in progress."""
         self._file.edit(edits.with_ids_and_tidy_marks, *[attempt.task.id for attempt in self._running_or_queued])
 
@@ -302,7 +302,7 @@ class ParallelController(BaseController):
         run = self._run
         self._file.edit(edits.with_ticks_reopening_blocked, self.last.task.id)
         self.queue.remove_entry(self.last.task)
-        self.prepare_list_for_choice()
+        self.add_ids_and_tidy_marks()
         wrong = () if run.read_progress().open else evidence.accept_or_refuse_plan_done(run, is_verified=True)
         return replace(iteration, moved=True, passed=True, refused=wrong, commits=commits)
 

@@ -34,4 +34,4 @@ class ClockAndLimits:
 
     def sleep_until_signal(self, seconds: float) -> None:
         """Waits up to that long; a signal ends the wait."""
-        signals.wait_for_input_or_signal(seconds)
+        signals.sleep_until_signal(seconds)

@@ -93,7 +93,7 @@ def _wait_for_exit(pid: int, within_s: float, should_end: Callable[[], bool]) ->
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
             return os.waitstatus_to_exitcode(status)
-        signals.wait_for_input_or_signal(0.01)
+        signals.sleep_until_signal(0.01)
     return None
 
 
@@ -172,7 +172,7 @@ def wait_or_end_in_front(pid: int, should_end: Callable[[], bool] = lambda: Fals
     ended, passed = 0, None
     while not ended:
         with suppress(KeyboardInterrupt):
-            signals.wait_for_input_or_signal(0.1)
+            signals.sleep_until_signal(0.1)
         if not passed and (passed := signals.interrupted() or (signal.SIGTERM if should_end() else None)):
             signals.send_signal(pid, passed)
         ended, status = os.waitpid(pid, os.WNOHANG | os.WUNTRACED)
@@ -219,7 +219,7 @@ class ProcessTreeWatch:
                 if must_die or took_s >= due.get(pid, 0.0):
                     due[pid] = took_s + 1.0  # a shell that has just forked can lose a signal it traps
                     signals.send_signal(pid, signal.SIGKILL if must_die else signal.SIGTERM)
-            signals.wait_for_input_or_signal(0.02)
+            signals.sleep_until_signal(0.02)
         left = self.find_running()
         return [name for pid, name in names.items() if pid not in left], [*map(_describe_process, left)]
 

@@ -49,11 +49,15 @@ def is_impatient() -> bool:
     return any(number == signal.SIGQUIT or at - _received[0][1] > _ASKED_AGAIN_S for number, at in _received)
 
 
-def wait_for_input_or_signal(seconds: float, *inputs: int | IO[bytes]) -> bool:
-    """Sleeps up to that long, or until a signal, a child's end or input in `inputs`; returns whether one can be read.
+def sleep_until_signal(seconds: float) -> None:
+    """Sleeps up to that long, or until a signal or a child's end."""
+    has_input_within(seconds)
 
-    Only in the main thread do a signal and a child's end cut the sleep short: if another thread took the byte, the main
-    thread would sleep on.
+
+def has_input_within(seconds: float, *inputs: int | IO[bytes]) -> bool:
+    """Whether one of `inputs` can be read within that time; a signal or a child's end makes the wait shorter.
+
+    Only in the main thread do they: if another thread took the byte, the main thread would sleep on.
     """
     bell = _wakeup_pipe[:1] if threading.current_thread() is threading.main_thread() else []
     ready, _, _ = select.select([*bell, *inputs], [], [], max(0.0, seconds))

@@ -119,7 +119,7 @@ class Supervisor:
         has_news = is_over = has_ended = False
         try:
             while not has_ended or (has_news and not signals.is_impatient()):
-                has_ended = signals.wait_for_input_or_signal(0.0 if has_news else 0.2, self._reads)
+                has_ended = signals.has_input_within(0.0 if has_news else 0.2, self._reads)
                 now = self._clock.awake_clock_s()  # before the read, so that no output older than this is missed
                 news = output.read(_CHUNK), errors.read(_CHUNK)
                 if has_news := any(news):
@@ -163,14 +163,14 @@ def _run_job(job: Command, end_request: IO[bytes], patience: Patience) -> Ended:
             tree.pid = start(job.argv, job.env, [given.fileno(), out.fileno(), errors.fileno()])
     except OSError as error:
         return Ended(tree.code, str(error.strerror))
-    while tree.reap_children() and tree.is_running and not signals.wait_for_input_or_signal(_POLL_S, end_request):
+    while tree.reap_children() and tree.is_running and not signals.has_input_within(_POLL_S, end_request):
         if not LINUX:
             tree.find_running()
     if tree.is_running:  # only SIGINT makes the real agent report its cost (measured)
         signals.send_signal(-tree.pid, signal.SIGINT)
     deadline = time.monotonic() + patience.interrupt_s
     while tree.reap_children() and tree.is_running and time.monotonic() < deadline and not signals.is_impatient():
-        signals.wait_for_input_or_signal(0.02)
+        signals.sleep_until_signal(0.02)
     left = tree.end(patience)
     return Ended(tree.code, "", *left)
 

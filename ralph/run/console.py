@@ -8,8 +8,8 @@ from ralph.screen.screen import Screen
 class Console:
     """Prints ralph's own lines, and knows ralph's current activity."""
 
-    def __init__(self, screen: Screen, boot_clock_s: Callable[[], float]):
-        self.screen, self._boot_clock_s = screen, boot_clock_s
+    def __init__(self, screen: Screen, activity_clock_s: Callable[[], float]):
+        self.screen, self._activity_clock_s = screen, activity_clock_s
         self._complaints = set[str]()
         self.activity: tuple[str, float] | None = None
         """What ralph is doing, and since when; None while the agent works."""
@@ -23,7 +23,7 @@ class Console:
 
     def set_activity(self, doing: str) -> None:
         """Sets the activity that the status line shows."""
-        self.activity = doing, self._boot_clock_s()
+        self.activity = doing, self._activity_clock_s()
 
     def announce_stopping(self, what: str) -> None:
         """Prints that ralph is stopping something, which may take some seconds."""

@@ -69,7 +69,7 @@ class Iteration:
         return self.after.ticked > self.before.ticked or bool(vanished_open_tasks(self.after, self.before))
 
 
-WhyCommitLacks = Callable[[Path, bytes], str]
+WhyMustCommit = Callable[[Path, bytes], str]
 """Returns why a task's commit would lack an existing file, or its content; empty if it would not."""
 AroundTurn = Callable[[], AbstractContextManager[TurnFindings]]
 """Surrounds a turn of the agent, to watch over the working tree; the findings are complete when it is over."""
@@ -79,7 +79,7 @@ class BaseController:
     """Picks, checks and ticks tasks around the turns of the agent. This one does nothing, and runs no agent."""
 
     around_turn: AroundTurn = staticmethod(lambda: nullcontext(TurnFindings()))
-    why_commit_would_lack: WhyCommitLacks = staticmethod(lambda *_: "")
+    why_must_commit: WhyMustCommit = staticmethod(lambda *_: "")
     picks_tasks = False
     """Whether ralph picks the tasks and ticks them."""
 
@@ -93,7 +93,7 @@ class BaseController:
         """A line for each agent at work besides the one of the iteration."""
         return ()
 
-    def prepare_list_for_choice(self) -> None:
+    def add_ids_and_tidy_marks(self) -> None:
         """Brings the task list into the form that the next choice needs."""
 
     def begin_next_tasks(self) -> Stop | None:

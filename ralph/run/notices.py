@@ -39,16 +39,13 @@ HANDOVER = "RALPH_HANDOVER"
 """A variable of an attempt's environment: the handover of the attempt before it at the same task."""
 
 
-def progress_path_line(run: Run) -> str:
-    """The first line of a run: where its progress is, why it may not commit, what it found, who gets notices."""
-    settings, commit, names = (
-        run.settings,
-        run.changes.tree_version(),
-        ", ".join(run.outbox.channels_notified_when_done),
-    )
+def print_progress_path(run: Run) -> None:
+    """Prints the first line of a run: where its progress is, why it may not commit, what it found, who gets notices."""
+    settings, commit = run.settings, run.changes.tree_version()
+    names = ", ".join(run.outbox.channels_notified_when_done)
     off = "" if settings.auto_commit else f" · commits are off ({settings.given['auto_commit'].where})"
     found = " · uncommitted changes" if "-dirty-" in commit else "" if commit else " · no commit to return to"
-    return f"progress in {run.file.path}{off}{found}{names and f' · notices: {names}'}"
+    run.screen.say_unless_quiet(f"ralph: progress in {run.file.path}{off}{found}{names and f' · notices: {names}'}")
 
 
 def _mode_and_rounds(run: Run) -> str:

@@ -16,7 +16,7 @@ from ralph.run.context import Run
 from ralph.run.evidence import accept_or_refuse_plan_done, run_verify_command
 from ralph.run.judge import Iteration
 from ralph.run.stop_rules import Reason, Stop
-from ralph.strict.final_words import AttemptVerdict, commit_message, read_agents_claim, requested_mode
+from ralph.strict.final_words import JudgedAttempt, commit_message, read_agents_claim, requested_mode
 from ralph.strict.guard import TreeGuard
 from ralph.strict.roles import diff_made_by_build, role_order_of, save_files_before_build
 from ralph.words import join_names, plural, timestamp
@@ -36,11 +36,11 @@ class StrictController(PlainController):
 
     def __init__(self, run: Run, guard: TreeGuard):
         super().__init__(run, guard.around_turn)
-        self._file, self._guard, self.why_commit_would_lack = run.file, guard, guard.why_commit_would_lack
+        self._file, self._guard, self.why_must_commit = run.file, guard, guard.why_must_commit
         self._roles = role_order_of(run.prepared_mode)
         self._token = acceptance.new_run_token()
 
-    def prepare_list_for_choice(self) -> None:
+    def add_ids_and_tidy_marks(self) -> None:
         """Gives each task an id, ticks those whose subtasks are all done, and leaves none in progress."""
         if self._role:
             self._run.use_settings_of_mode("build")
@@ -137,7 +137,7 @@ class StrictController(PlainController):
                     save_files_before_build(run, task.id)
                 self._mark_task(" ", "role", role)
             elif why := self._try_to_tick_and_commit(iteration, found.note):
-                found = AttemptVerdict(why_failed=why, red=True)
+                found = JudgedAttempt(why_failed=why, red=True)
         stop = run.stop_if_interrupted()
         if guard.blocked or (found.why_failed and stop):
             return self._unmark_and_maybe_discard(replace(iteration, run_stop=stop))
@@ -152,7 +152,7 @@ class StrictController(PlainController):
             return iteration
         return self._record_failure(self._unmark_and_maybe_discard(iteration), found)
 
-    def _record_failure(self, iteration: Iteration, found: AttemptVerdict) -> Iteration:
+    def _record_failure(self, iteration: Iteration, found: JudgedAttempt) -> Iteration:
         """Records why the attempt failed, as a failure of the task or of the role that is to blame."""
         task, role, roles = self._task, self._role, self._roles
         if found.why_blocked:
@@ -174,15 +174,15 @@ class StrictController(PlainController):
         message = f"{task.id}, attempt {task.failed_tries + 1}: {why}"
         return replace(iteration, failed=message, may_retry=not task.is_last_try(most))
 
-    def _check_work(self, iteration: Iteration) -> AttemptVerdict:
+    def _check_work(self, iteration: Iteration) -> JudgedAttempt:
         """Judges the attempt: what the agent did and said, then the task's checks and verify, then the proof."""
         run, task, turn, roles = self._run, self._task, iteration.turn, self._roles
         outside = join_names(iteration.findings.outside)
         failed = iteration.failed or (outside and f"{outside} changed, which is not allowed here: put back")
         if failed or turn.outcome is not Outcome.OK:
-            return AttemptVerdict(why_failed=failed or turn.why)
+            return JudgedAttempt(why_failed=failed or turn.why)
         claim = read_agents_claim(turn.final_words, turn.proposal or {}, token=self._token, task_id=task.id)
-        claim = AttemptVerdict() if claim.rejected and self._is_dismissed_by_user(claim.why_failed) else claim
+        claim = JudgedAttempt() if claim.rejected and self._is_dismissed_by_user(claim.why_failed) else claim
         if not claim.is_pass or self._role not in (roles.last_writer, roles.fix):
             return claim
         checks = acceptance.parse_checks_of_tasks(task.self_and_completed_parents)
@@ -193,9 +193,9 @@ class StrictController(PlainController):
             if ended and check and (ended.why_failed or not check.fields):
                 run.screen.say_unless_quiet(f"ralph: {ended.failure_with_output or ended.how_ended}")
             if ended is None:
-                return AttemptVerdict(why_failed="a signal came while it was checked")
+                return JudgedAttempt(why_failed="a signal came while it was checked")
             if ended.why_failed:
-                return AttemptVerdict(why_failed=ended.failure_with_output, red=True)
+                return JudgedAttempt(why_failed=ended.failure_with_output, red=True)
         return self._require_proof(iteration, checks)
 
     def _is_dismissed_by_user(self, rejection: str) -> bool:
@@ -206,7 +206,7 @@ class StrictController(PlainController):
             self._run.console.complain(f"{self._task.id}: ignored, since it was dismissed: {join_names(named)}")
         return settled
 
-    def _require_proof(self, iteration: Iteration, green_checks: Sequence[Check]) -> AttemptVerdict:
+    def _require_proof(self, iteration: Iteration, green_checks: Sequence[Check]) -> JudgedAttempt:
         """Requires evidence for the tick, now that all is green, or two agents' word if nothing can prove it.
 
         Evidence is a check that was red when the task began; if there are none, or one could not run, changed files.
@@ -217,12 +217,12 @@ class StrictController(PlainController):
         was_red = texts.difference(unknown, now.note_values("held"))
         changed = self._run.state.uncommitted_files(now.id) or iteration.before.size != iteration.after.size
         if was_red or (changed and (unknown or not texts)) or (texts and not self._demands_proof):
-            return AttemptVerdict()
+            return JudgedAttempt()
         if not texts:
-            return AttemptVerdict(why_unproved="it changed nothing, and nothing checks it: give it a `verify:` line")
+            return JudgedAttempt(why_unproved="it changed nothing, and nothing checks it: give it a `verify:` line")
         if now.note_values("claimed"):
-            return AttemptVerdict(note=_HELD)
-        return AttemptVerdict(why_unproved=f"{_HELD}, so they prove nothing")
+            return JudgedAttempt(note=_HELD)
+        return JudgedAttempt(why_unproved=f"{_HELD}, so they prove nothing")
 
     def _try_to_tick_and_commit(self, iteration: Iteration, tick_note: str) -> str:
         """Ticks the task, then commits it, so that the commit has the tick. Returns why it could not, or nothing."""

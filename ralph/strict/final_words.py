@@ -26,7 +26,7 @@ _SILENT = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class AttemptVerdict:
+class JudgedAttempt:
     """The result of judging an attempt; it passed if nothing speaks against it."""
 
     why_failed: str = ""
@@ -48,7 +48,7 @@ class AttemptVerdict:
         return not (self.why_failed or self.why_blocked or self.why_unproved)
 
 
-def read_agents_claim(message: str, call: Mapping[str, Any], *, token: str, task_id: str) -> AttemptVerdict:
+def read_agents_claim(message: str, call: Mapping[str, Any], *, token: str, task_id: str) -> JudgedAttempt:
     """Returns what the agent's final words, or its last call of one of ralph's tools, claim about this task.
 
     A signal counts if it is alone on its line, or at the very end of the last line; not in code, in a quotation or
@@ -65,8 +65,8 @@ def read_agents_claim(message: str, call: Mapping[str, Any], *, token: str, task
     claims = {_claim(*one, token, task_id) for one in claimed}
     if len(claims) > 1:
         differ = "it sent signals that differ, such as <task-done> and <task-blocked>; only one of them can be true"
-        return AttemptVerdict(why_failed=differ)
-    return claims.pop() if claims else AttemptVerdict(why_failed=_SILENT)
+        return JudgedAttempt(why_failed=differ)
+    return claims.pop() if claims else JudgedAttempt(why_failed=_SILENT)
 
 
 def requested_mode(message: str, token: str) -> str:
@@ -81,20 +81,20 @@ def _lines_outside_fences(message: str) -> list[str]:
     return [line.body.decode().strip() for line in lines]
 
 
-def _claim(kind: str, about: Mapping[str, str], content: str, token: str, task_id: str) -> AttemptVerdict:
+def _claim(kind: str, about: Mapping[str, str], content: str, token: str, task_id: str) -> JudgedAttempt:
     """Returns what one signal, or one call of a tool, claims."""
     if about.get("session") != token:
-        return AttemptVerdict(
+        return JudgedAttempt(
             why_failed="the signal bears the session of another run; the one that counts is in the prompt"
         )
     content = " ".join(content.replace(token, "SESSION").split())  # it goes into files that other agents can read
     for named in (about.get("id", task_id), content if kind == "done" else task_id):
         if named != task_id:
             what = shorten(named.replace(token, "SESSION"), 80)
-            return AttemptVerdict(why_failed=f"the signal is for {what}, and the task was {task_id}")
+            return JudgedAttempt(why_failed=f"the signal is for {what}, and the task was {task_id}")
     if kind == "reject":
-        return AttemptVerdict(why_failed=f"rejected: {content}", rejected=True)
-    return AttemptVerdict(why_blocked=content or "it gave no reason") if kind == "blocked" else AttemptVerdict()
+        return JudgedAttempt(why_failed=f"rejected: {content}", rejected=True)
+    return JudgedAttempt(why_blocked=content or "it gave no reason") if kind == "blocked" else JudgedAttempt()
 
 
 def commit_message(task_id: str, task_text: str, final_words: str, role: str) -> str:

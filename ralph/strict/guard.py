@@ -153,7 +153,7 @@ class TreeGuard:
             if time.monotonic() > deadline or signals.interrupted():
                 return f"{lock}: another git still holds the index"
             self._complain(f"waiting for the git that holds {lock}", once="index")
-            signals.wait_for_input_or_signal(_POLL_S)
+            signals.sleep_until_signal(_POLL_S)
         return ""
 
     @_disk_errors_end_the_run
@@ -186,7 +186,7 @@ class TreeGuard:
         self._assign_uncommitted_to_task(task, ())
         return ""
 
-    def why_commit_would_lack(self, path: Path, part: bytes) -> str:
+    def why_must_commit(self, path: Path, part: bytes) -> str:
         """Returns why a commit of the current task would lack what a check found at `path`; empty if it would not.
 
         What git ignores is in no commit, and need not be.
