@@ -43,7 +43,7 @@ class _Check(NamedTuple):
 _MARKS = {"ok": "ok", "warning": "warn", "bad": "BAD"}
 _INDENT = 17
 _REPORTS = (
-    "load_settings_and_report",
+    "load_settings_and_list",
     "report_plan",
     "report_agent_and_login",
     "report_sandbox_of_agents",
@@ -102,7 +102,7 @@ class _Doctor:
         self.asked, self.settings = asked, table.Settings()
         self.agents: list[agent.Agent] = []  # if the settings are wrong
 
-    def load_settings_and_report(self) -> Results:
+    def load_settings_and_list(self) -> Results:
         """Lists what is set, and where, and what limits a run. Raises RalphError with all that is wrong."""
         asked = self.asked
         self.settings = settings = sources.collect_settings_of_mode(Path(asked.plan), asked.given, asked.mode)
@@ -149,7 +149,7 @@ class _Doctor:
         for one in self.agents:
             place, login = shutil.which(one.command[0]), one.doctor.get("login")
             pays = next(filter(os.environ.get, one.doctor.get("keys", ())), "its own login")
-            env = {**agent.agent_environment(run="doctor", tmux_folder=os.devnull), **one.env}
+            env = {**agent.whole_agent_environment(run="doctor", tmux_folder=os.devnull), **one.env}
             if not place or not one.doctor or self.settings.wrap:
                 yield "ok", f"{one.name} at {place or 'a place that only its sandbox knows'}"
             elif login and pays not in os.environ and call_program([place, *login], timeout_s=30, env=env).code:

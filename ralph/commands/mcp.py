@@ -90,7 +90,7 @@ class TaskTools:
         """Says that this task is done and its checks pass; with notes on how you saw that."""
         task = self._find(task_id)
         done = {one.id for one in self._read_tasks() if one.is_done}
-        if waits_for := [name for name in task.waits_for if name not in done]:
+        if waits_for := [name for name in task.prerequisite_ids if name not in done]:
             raise RalphError(f"{task_id} waits for {join_names(waits_for)}")
         if not self._proposes and (red := self._why_checks_fail(task)):
             raise RalphError(f"{task_id} is not done: {'; '.join(red)}")

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from ralph import files
-from ralph.agent.command import agent_environment
+from ralph.agent.command import whole_agent_environment
 from ralph.errors import RalphError
 from ralph.git.changes import ChangeFinder
 from ralph.git.settings import GitConfigChangeFinder
@@ -134,7 +134,7 @@ def _make_supervised_run(
         changes=ChangeFinder(top, start.files_ralph_writes),
         git_settings=git_settings,
         history=None if start.rehearsal or is_attempt or not settings.history else settings.history.resolve(),
-        env=agent_environment(run=run_id, tmux_folder=temporary),
+        env=whole_agent_environment(run=run_id, tmux_folder=temporary),
         earlier=journal.last_counted_iteration(state.journal),
         is_attempt=is_attempt,
         job_supervisors=[Supervisor(f"{run_id}-{number}", clock, held_lock.fd, lambda: None) for number in range(jobs)],

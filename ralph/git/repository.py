@@ -162,16 +162,16 @@ class Repository(Git):
         if not staged:
             self.index.unlink(missing_ok=True)
 
-    def undo_staging(self, lines_after_death: Mapping[str, str], keep_committed_since: str) -> None:
-        """Puts back the entries in which the saved index and `lines_after_death` differ.
+    def put_index_entries_back(self, index_lines_at_death: Mapping[str, str], keep_committed_since: str) -> None:
+        """Puts back the entries in which the saved index and `index_lines_at_death` differ.
 
         Not those that the user touched since, staged again or committed on top of `keep_committed_since`.
         """
         self.index_copy.stat()  # git takes a missing index for an empty one
         saved = Git(self.root, {**self._env, "GIT_INDEX_FILE": str(self.index_copy)}).index_lines()
         now = self.index_lines()
-        names = (saved.keys() | lines_after_death) - self.names_committed_since(keep_committed_since)
-        undone = [name for name in names if saved.get(name) != lines_after_death.get(name) == now.get(name)]
+        names = (saved.keys() | index_lines_at_death) - self.names_committed_since(keep_committed_since)
+        undone = [name for name in names if saved.get(name) != index_lines_at_death.get(name) == now.get(name)]
         # a mode of 0 removes the name
         removed = [f"0{now[name][6:]}" for name in undone if name in now]
         back = filter(None, map(saved.get, undone))

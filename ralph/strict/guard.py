@@ -340,7 +340,7 @@ class TreeGuard:
             self._run.put_back.update({"commit": count} if count else {})
             self._complain(f"HEAD is put back where it was; what was there is {kept or 'nothing new'}")
         if end and (is_moved or end.index_lines != repository.index_lines()):
-            repository.undo_staging(end.index_lines, commit)
+            repository.put_index_entries_back(end.index_lines, commit)
         else:
             repository.put_index_back()
         return kept

@@ -64,7 +64,7 @@ class Task:
         return re.findall(r"[^\s,`]+", " ".join(self.note_values("after")))
 
     @property
-    def waits_for(self) -> list[str]:
+    def prerequisite_ids(self) -> list[str]:
         """The ids of the tasks that have to be done before it, also for the tasks above it; with its subtasks."""
         after = [name for one in (self, *self.above) for name in one.after]
         return after + [part.id for part in self.subtasks]

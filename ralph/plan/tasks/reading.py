@@ -66,7 +66,7 @@ def pending_tasks(tasks: Sequence[Task]) -> Iterator[tuple[Task, list[str]]]:
     done = {task.id for task in tasks if task.is_done}
     for task in tasks:
         if task.mark == " " and not task.is_done and not any(one.mark == "!" for one in task.above):
-            yield task, [name for name in task.waits_for if name not in done]
+            yield task, [name for name in task.prerequisite_ids if name not in done]
 
 
 def why_stuck(tasks: Sequence[Task], alone: str | None = None) -> str:
@@ -101,7 +101,7 @@ def find_problems(tasks: Sequence[Task]) -> list[str]:
         if by_id[task.id] is not task:
             wrong.append(f"{where} is the id of another task, too; each needs one of its own")
         wrong += [f"{where} comes after {name}, which is not a task" for name in task.after if name not in by_id]
-        order.add(task.id, *task.waits_for)
+        order.add(task.id, *task.prerequisite_ids)
     try:
         order.prepare()
     except CycleError as error:
