@@ -252,8 +252,8 @@ def test_a_list_that_cannot_work_is_reported_before_money_is_spent(project: Proj
     assert doctor.code == 1, doctor.text
     assert "feature_PROGRESS.md: line 12: these tasks wait for each other: a, b" in doctor.stdout
     wants(project, "- [x] a: A\n- [x] a: B\n")  # all ticked, and wrong
-    shown = [built(project, code=2).stderr, project.ralph("doctor", "feature.md", "--strict").stdout]
-    assert all("a is the id of another task" in said for said in shown), shown
+    both = built(project, code=2).stderr, project.ralph("doctor", "feature.md", "--strict").stdout
+    assert all("a is the id of another task" in text for text in both), both
     stuck = "- [!] a: A\n  - blocked: no key\n- [ ] b: B\n  - after: a\n"
     wants(project, "- [x] a: A\n")
     run = built(project, "--verify", "false", "--max-failures", "off", code=4)

@@ -72,7 +72,7 @@ def talk(start: PreparedStart) -> options.Invocation | None:
             for channel in channels.configured_channels(values):
                 channels.deliver_notice(channel, notice, values)
         raise wanted
-    held_lock = _acquire_lock_or_ask(start, file)
+    held_lock = _acquire_lock_or_stop_holder(start, file)
     signals.install_handlers()  # from here on they are passed on to the agent
     changed = _converse_and_describe_changes(start, file)
     os.close(held_lock.fd)
@@ -85,7 +85,7 @@ def talk(start: PreparedStart) -> options.Invocation | None:
     return start.asked._replace(mode=mode) if start.asked.mode == start.mode else start.asked
 
 
-def _acquire_lock_or_ask(start: PreparedStart, file: ProgressFile) -> lock.Lock:
+def _acquire_lock_or_stop_holder(start: PreparedStart, file: ProgressFile) -> lock.Lock:
     """Takes the lock of the tree; first stops a run that works on the plan after its iteration, if the user agrees."""
     tree = lock.working_tree(Path.cwd())
     try:

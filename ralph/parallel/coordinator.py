@@ -138,7 +138,7 @@ class ParallelController(BaseController):
             left_usd = remaining_usd(self._file.last, run.tally, settings)
             if left_usd is not None:
                 left_usd = round(left_usd - sum(attempt.share_usd or 0.0 for attempt in running), 4)
-                ready = 1 if settings.task else sum(not waits_for for _, waits_for in tasks.pending_tasks(listed))
+                ready = 1 if settings.task else sum(not waits_for for _, waits_for in tasks.tasks_to_begin(listed))
                 left_usd /= min(ready, settings.jobs - len(running))
                 if left_usd <= 0:
                     return

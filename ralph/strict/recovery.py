@@ -47,7 +47,7 @@ def recover_from_death(run: Run, held_lock: Lock) -> None:
             undo_forbidden_changes(run, death, before, end)  # what may not change; the rest is its task's
         put_list_back(run, death, end)  # ticks that ralph did not make
         commit_ticked_tasks(run)  # or the tick is taken back
-        reverify_or_refuse_done(run)  # which was never checked
+        unverify_or_refuse_done(run)  # which was never checked
     except RalphError as error:
         if error.exit_code == 4:
             run.file.edit(progress.with_run_blocked, error.message)
@@ -91,7 +91,7 @@ def put_list_back(run: Run, death: UnfinishedIteration, end: TreeAfterDeath | No
         undo_ticks(run, death.mode, own)
 
 
-def reverify_or_refuse_done(run: Run) -> None:
+def unverify_or_refuse_done(run: Run) -> None:
     """Has an unchecked RALPH_DONE verified, or refuses it if nothing can verify it."""
     if run.read_progress().done:
         open_ones = describe_open_tasks(run.file.last)

@@ -51,7 +51,7 @@ def select_next(tasks: Sequence[Task], alone: str | None = None, crashes: Mappin
     Chooses among all tasks, or only the one with the id `alone`. Last come tasks that were blocked before, and those
     on which agents crashed twice; `crashes` counts that by id. None if no task is ready.
     """
-    ready = [task for task, waits_for in pending_tasks(tasks) if not waits_for and alone in (None, task.id)]
+    ready = [task for task, waits_for in tasks_to_begin(tasks) if not waits_for and alone in (None, task.id)]
 
     def turn(task: Task) -> tuple[float, ...]:
         waits = len(task.note_values("reopened")) + crashes.get(task.id, 0) // 2
@@ -61,7 +61,7 @@ def select_next(tasks: Sequence[Task], alone: str | None = None, crashes: Mappin
     return min(ready, key=turn, default=None)
 
 
-def pending_tasks(tasks: Sequence[Task]) -> Iterator[tuple[Task, list[str]]]:
+def tasks_to_begin(tasks: Sequence[Task]) -> Iterator[tuple[Task, list[str]]]:
     """Yields pending tasks not below a blocked one, each with the ids it still waits for, such as its subtasks."""
     done = {task.id for task in tasks if task.is_done}
     for task in tasks:
@@ -81,7 +81,7 @@ def why_stuck(tasks: Sequence[Task], alone: str | None = None) -> str:
     if alone and not find_task(tasks, alone):
         return f"there is no task {alone} in the list"
     reasons = [": ".join([f"{one.id} is blocked", *one.note_values("blocked")]) for one in tasks if one.mark == "!"]
-    for task, waits_for in pending_tasks(tasks):
+    for task, waits_for in tasks_to_begin(tasks):
         if alone in (None, task.id):
             reasons.append(f"{task.id} waits for {', '.join(dict.fromkeys(waits_for))}")
     return shorten("; ".join(reasons), 500)
