@@ -173,7 +173,7 @@ def test_a_tick_whose_commit_a_hook_refuses_is_taken_back(project: Project, agen
 
 NOTES = [
     "FirstVerifyResult",
-    "GitConfigTexts",
+    "GitConfigFiles",
     "TreeBefore",
     "UnfinishedIteration",
     "UncommittedFiles",

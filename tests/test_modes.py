@@ -251,7 +251,7 @@ from ralph.settings.options import Invocation
 class Fourth(BaseController):
     def __init__(self, run):
         self.run = run
-    def run_until_agent_ends(self):
+    def run_or_await_iteration(self):
         self.run.screen.say("the fourth way")
         return run_agent_once(self.run)
 

@@ -220,7 +220,7 @@ def _load_agent_file(path: Path) -> Agent:
     return agent
 
 
-def whole_agent_environment(*, run: str, tmux_folder: str) -> dict[str, str]:
+def base_agent_environment(*, run: str, tmux_folder: str) -> dict[str, str]:
     """Returns the agent's environment: without ralph's secrets and the user's tmux, and with the run's mark.
 
     A background `git gc` would outlive the iteration, so git runs it in the foreground.

@@ -46,7 +46,7 @@ def set_up_or_test_channels(what: str) -> int:
         return _send_test_notices()
     if not os.isatty(0):
         raise RalphError("ralph notify setup asks questions and needs a terminal", fix="or write ~/.ralph.env yourself")
-    channels, before = read_channel_files(), sources.home_and_environment_values()
+    channels, before = read_channel_files(), sources.channel_values()
     click.echo("ralph can send notices through these channels:\n")
     for channel in channels.values():
         click.echo(f"  {channel.name:<10} {channel.title}{'' if channel.missing(before) else '  (is set up)'}")
@@ -69,7 +69,7 @@ def set_up_or_test_channels(what: str) -> int:
 
 def _send_test_notices() -> int:
     """Sends a test notice to each channel that is set up and prints the result; returns 1 if one failed or none is."""
-    values = sources.home_and_environment_values()
+    values = sources.channel_values()
     failures = []
     notice = Notice("test", "Ralph Test", f"Notices from {socket.gethostname()} arrive here.")
     for channel in read_channel_files().values():
@@ -92,7 +92,7 @@ def save_home_settings(values: Mapping[str, str]) -> None:
     """
     path = sources.home_settings_path()
     real = Path(os.path.realpath(path))  # dotenv would put a file in the place of a link
-    sources.home_and_environment_values()  # raises at a malformed line
+    sources.channel_values()  # raises at a malformed line
     if re.search(r"[\\\r\n\0]", "".join(values.values())):  # not every python-dotenv reads it back
         raise RalphError("a value must be a single line, without a backslash")
     real.touch(0o600)

@@ -149,7 +149,7 @@ class _Doctor:
         for one in self.agents:
             place, login = shutil.which(one.command[0]), one.doctor.get("login")
             pays = next(filter(os.environ.get, one.doctor.get("keys", ())), "its own login")
-            env = {**agent.whole_agent_environment(run="doctor", tmux_folder=os.devnull), **one.env}
+            env = {**agent.base_agent_environment(run="doctor", tmux_folder=os.devnull), **one.env}
             if not place or not one.doctor or self.settings.wrap:
                 yield "ok", f"{one.name} at {place or 'a place that only its sandbox knows'}"
             elif login and pays not in os.environ and call_program([place, *login], timeout_s=30, env=env).code:
@@ -195,7 +195,7 @@ class _Doctor:
 
     def list_notices_channels(self) -> Results:
         """Lists the channels that are set up."""
-        ready = channels.configured_channels(sources.home_and_environment_values())
+        ready = channels.configured_channels(sources.channel_values())
         for channel in ready:
             yield "ok", f"{channel.name}: set up, `ralph notify test` tries it"
         if not ready:

@@ -84,7 +84,7 @@ class TaskTools:
 
     def mark_task_in_progress(self, task_id: str) -> Answer:
         """Says that you begin to work on this task."""
-        return self._edit_and_answer(task_id, edits.with_mark, "~", task_id)
+        return self._edit_unless_proposing(task_id, edits.with_mark, "~", task_id)
 
     def mark_task_complete(self, task_id: str, verification_notes: str = "") -> Answer:
         """Says that this task is done and its checks pass; with notes on how you saw that."""
@@ -94,7 +94,7 @@ class TaskTools:
             raise RalphError(f"{task_id} waits for {join_names(waits_for)}")
         if not self._proposes and (red := self._why_checks_fail(task)):
             raise RalphError(f"{task_id} is not done: {'; '.join(red)}")
-        answer = self._edit_and_answer(
+        answer = self._edit_unless_proposing(
             task_id, edits.with_mark, "x", *(one.id for one in task.self_and_completed_parents)
         )
         if verification_notes:
@@ -103,7 +103,7 @@ class TaskTools:
 
     def mark_task_blocked(self, task_id: str, reason: str) -> Answer:
         """Says that this task cannot continue without the user, and why."""
-        return self._edit_and_answer(task_id, edits.with_mark, "!", task_id, note="blocked", why=reason)
+        return self._edit_unless_proposing(task_id, edits.with_mark, "!", task_id, note="blocked", why=reason)
 
     def append_learning(
         self, learning: str, category: Literal["pattern", "antipattern", "architecture", "debugging", "build"]
@@ -152,7 +152,7 @@ class TaskTools:
 
     def increment_retry(self, task_id: str, reason: str = "") -> Answer:
         """Says that an attempt at this task failed, and why; after too many it is blocked."""
-        return self._edit_and_answer(task_id, edits.with_failure, task_id, reason, self._settings.max_tries)
+        return self._edit_unless_proposing(task_id, edits.with_failure, task_id, reason, self._settings.max_tries)
 
     def update_memory(self, addition: str) -> Answer:
         """Adds what the next iterations must know, in one line, to what ralph tells them anyway."""
@@ -191,7 +191,7 @@ class TaskTools:
         new = progress.new_progress_text(self._plan.name, str(self._plan.path))
         self._file.edit(lambda text: change(edits.with_ids(text or new), *more, **named))
 
-    def _edit_and_answer(self, task_id: str, change: Callable[..., bytes], *more: object, **named: str) -> Answer:
+    def _edit_unless_proposing(self, task_id: str, change: Callable[..., bytes], *more: object, **named: str) -> Answer:
         """Edits the task, unless calls are only proposals; returns its status."""
         self._find(task_id)
         if not self._proposes:

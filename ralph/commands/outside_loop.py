@@ -67,7 +67,7 @@ def talk(start: PreparedStart) -> options.Invocation | None:
         note = AnnouncedConversation(mode=start.mode)
         if start.asked.mode != start.mode and start.state_folder.load_note(AnnouncedConversation) != note:
             start.state_folder.save_note(note)
-            values = sources.home_and_environment_values()
+            values = sources.channel_values()
             notice = channels.Notice("blocked", "Ralph Blocked", f"Plan: {start.name}\n{wanted.message}")
             for channel in channels.configured_channels(values):
                 channels.deliver_notice(channel, notice, values)

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from ralph import files
-from ralph.agent.command import whole_agent_environment
+from ralph.agent.command import base_agent_environment
 from ralph.errors import RalphError
 from ralph.git.changes import ChangeFinder
 from ralph.git.settings import GitConfigChangeFinder
@@ -103,7 +103,7 @@ def _make_supervised_run(
     console = Console(screen.Screen(quiet=asked.quiet, spinner=not asked.no_spinner), clock.boot_clock_s)
     file.say = console.complain
     monitor = "" if start.rehearsal else settings.heartbeat_url or ""
-    values = {} if is_attempt else {**sources.home_and_environment_values(), "RALPH_HEARTBEAT_URL": monitor}
+    values = {} if is_attempt else {**sources.channel_values(), "RALPH_HEARTBEAT_URL": monitor}
     temporary = tempfile.mkdtemp(prefix="ralph-")
     signals.install_handlers()
     top = Path.cwd()
@@ -134,7 +134,7 @@ def _make_supervised_run(
         changes=ChangeFinder(top, start.files_ralph_writes),
         git_settings=git_settings,
         history=None if start.rehearsal or is_attempt or not settings.history else settings.history.resolve(),
-        env=whole_agent_environment(run=run_id, tmux_folder=temporary),
+        env=base_agent_environment(run=run_id, tmux_folder=temporary),
         earlier=journal.last_counted_iteration(state.journal),
         is_attempt=is_attempt,
         job_supervisors=[Supervisor(f"{run_id}-{number}", clock, held_lock.fd, lambda: None) for number in range(jobs)],

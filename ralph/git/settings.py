@@ -15,7 +15,7 @@ from pathlib import Path
 from ralph.files import read_text_or_empty
 from ralph.git.changes import git_folder, names_in, run_git
 from ralph.process.lock import working_tree
-from ralph.store.state import GitConfigTexts, State
+from ralph.store.state import GitConfigFiles, State
 from ralph.words import join_names
 
 _FILES = ("config", "config.worktree")
@@ -49,7 +49,7 @@ class GitConfigChangeFinder:
         """In words, the harmless changes."""
 
     @property
-    def why_no_git_may_run(self) -> str:
+    def why_settings_block_git(self) -> str:
         """Why git may not run any more; empty if it may."""
         left = "no git ran since, so HEAD and the index are as they were left: make it what it was"
         return "; ".join([*self.serious, left]) if self.serious else ""
@@ -57,17 +57,17 @@ class GitConfigChangeFinder:
     def record_begin_state(self) -> None:
         """Compares with the current settings from now on; so does the next run, if this one dies."""
         self._known = self._read_files()
-        self._state.save_note(GitConfigTexts(before=self._known))
+        self._state.save_note(GitConfigFiles(before=self._known))
 
     def record_end_state(self) -> None:
         """Records the settings once everything has ended: after a death, later changes are the user's."""
-        if noted := self._state.load_note(GitConfigTexts):
+        if noted := self._state.load_note(GitConfigFiles):
             noted.at_end = self._read_files()
             self._state.save_note(noted)
 
     def collect_changes_before_death(self) -> None:
         """Finds what the iteration changed in which ralph died."""
-        if noted := self._state.load_note(GitConfigTexts):
+        if noted := self._state.load_note(GitConfigFiles):
             self.collect_file_changes(noted.before, noted.at_end or self._known)
 
     def collect_new_changes(self) -> None:

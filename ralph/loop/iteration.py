@@ -39,7 +39,7 @@ class PlainController(BaseController):
         self._run = run
         self.around_turn = around_turn or self.around_turn
 
-    def run_until_agent_ends(self) -> Iteration:
+    def run_or_await_iteration(self) -> Iteration:
         """Runs the next iteration and returns what is known of it once its agent has ended."""
         return run_agent_once(self._run)
 
@@ -71,7 +71,7 @@ def run_agent_once(run: Run) -> Iteration:
         )
         turn = _run_agent(run, agent, prompt, messages)
     turn.another_is_free = len(run.free_agents()) > 1
-    findings.why_run_ends = findings.why_run_ends or run.git_settings.why_no_git_may_run
+    findings.why_run_ends = findings.why_run_ends or run.git_settings.why_settings_block_git
     after = run.read_progress()
     if lost := messages.find_lost(file.text):
         file.edit(progress.with_lines_added, "Messages", lost)

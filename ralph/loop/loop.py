@@ -5,7 +5,7 @@ so a restart needs no code: the same command continues where the file says.
 """
 
 from ralph.loop.iteration import notify_and_pause_or_wait, pause_between, record_and_report
-from ralph.loop.modes import advance_mode, follow_mode_line, request_validation_after_ticks, write_done_if_all_ticked
+from ralph.loop.modes import advance_mode, follow_mode_line, request_validation_if_due, write_done_if_all_ticked
 from ralph.plan import progress
 from ralph.run.context import Run
 from ralph.run.evidence import accept_plan_done_or_count_refusal, is_first_verify_due, run_first_verify
@@ -19,7 +19,7 @@ def loop(run: Run) -> Stop:
     write_done_if_all_ticked(run)
     stop = prepare_next_iteration(run)
     while not stop:
-        iteration = judge_iteration(run.controller.run_until_agent_ends(), run.tally, run.settings)
+        iteration = judge_iteration(run.controller.run_or_await_iteration(), run.tally, run.settings)
         if not iteration.findings.why_run_ends:  # else git may lead elsewhere, so it may not run
             iteration = run.controller.accept_or_refuse_result(iteration)
         record_and_report(run, iteration)
@@ -40,7 +40,7 @@ def prepare_next_iteration(run: Run) -> Stop | None:
     if stop := run.stop_if_git_tampered():
         return stop
     run.read_progress()
-    request_validation_after_ticks(run)
+    request_validation_if_due(run)
     if run.file.last.mode != run.live.file_mode:
         follow_mode_line(run)
     run.controller.add_ids_and_tidy_marks()

@@ -14,6 +14,7 @@ from ralph.agent.turn import Commits, Outcome
 from ralph.errors import RalphError
 from ralph.git.repository import Repository
 from ralph.loop.iteration import wait_at_most
+from ralph.loop.modes import request_validation_if_due
 from ralph.parallel.executors import DaskExecutor, SupervisedExecutor
 from ralph.parallel.jobs import JobMaker
 from ralph.parallel.merge_queue import MergeQueue
@@ -97,7 +98,7 @@ class ParallelController(BaseController):
     def begin_next_tasks(self) -> Stop | None:
         """Begins as many tasks as may be tried at once. Returns a Stop if none is in progress and none can begin."""
         run = self._run
-        if self.has_work_to_finish and run.live.is_validation_due:
+        if self.has_work_to_finish and request_validation_if_due(run):
             return None  # no other task begins before it
         rest_s = self._no_agent_before - run.clock.unix_time_s()
         if rest_s > 0 and not (self.has_work_to_finish or self._stop):
@@ -170,7 +171,7 @@ class ParallelController(BaseController):
         if not run.iteration.number and len(self._running_or_queued) == 1:
             notices.notify_started(run)
 
-    def run_until_agent_ends(self) -> Iteration:
+    def run_or_await_iteration(self) -> Iteration:
         """Waits for the next event. Returns what is known of the attempt that ended, or of the commit to merge."""
         run, queue = self._run, self.queue
         while True:
@@ -238,7 +239,7 @@ class ParallelController(BaseController):
             after=now,
             turn=turn,
             commits=Commits(),
-            findings=TurnFindings(why_run_ends=run.git_settings.why_no_git_may_run),
+            findings=TurnFindings(why_run_ends=run.git_settings.why_settings_block_git),
             is_merge=bool(attempt.commit),
         )
 

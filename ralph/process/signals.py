@@ -50,7 +50,7 @@ def is_impatient() -> bool:
 
 
 def sleep_until_signal(seconds: float) -> None:
-    """Sleeps up to that long, or until a signal or a child's end."""
+    """Sleeps up to that long; in the main thread a signal or a child's end cuts that short."""
     has_input_within(seconds)
 
 

@@ -15,7 +15,7 @@ from ralph.plan import tasks
 from ralph.plan.progress import encode_text, shorten_output
 from ralph.plan.prompt import Value
 from ralph.plan.tasks import Task, edits
-from ralph.run.judge import WhyMustCommit
+from ralph.run.judge import WhyCommitLacks
 from ralph.run.stop_rules import Reason, Stop
 from ralph.settings.table import Settings
 from ralph.store.state import State
@@ -129,11 +129,11 @@ def evaluate_check(
     *,
     base_url: str,
     run_unless_interrupted: Callable[[str], CheckResult | None],
-    why_must_commit: WhyMustCommit = lambda *_: "",
+    why_commit_would_lack: WhyCommitLacks = lambda *_: "",
 ) -> CheckResult | None:
     """Runs a check and returns its result, with exit code 0 if it is met; None if a signal ended the command.
 
-    `run_unless_interrupted` runs a shell command, `base_url` is the address of the server, `why_must_commit` says
+    `run_unless_interrupted` runs a shell command, `base_url` is the address of the server, `why_commit_would_lack` says
     why the commit would lack an existing file, or its content. A check that no machine can run counts as met, with a
     note that nobody checked it.
     """
@@ -141,7 +141,7 @@ def evaluate_check(
     if not fields:
         return CheckResult(0, f"not machine-checked, nobody looked: {one_line(check.text, _SHOWN)}")
     if "path" in fields:
-        return _check_file(fields["path"], fields.get("holds", ""), why_must_commit)
+        return _check_file(fields["path"], fields.get("holds", ""), why_commit_would_lack)
     if "command" in fields:
         if (ended := run_unless_interrupted(fields["command"])) is None:
             return None
@@ -161,7 +161,7 @@ def evaluate_check(
     return CheckResult(1, what, output, cannot_run=cannot_run)
 
 
-def _check_file(path: str, holds: str, why_must_commit: WhyMustCommit) -> CheckResult:
+def _check_file(path: str, holds: str, why_commit_would_lack: WhyCommitLacks) -> CheckResult:
     """Checks a file of the project, wherever links lead; a folder exists as well."""
     what, wanted, target = f"File `{one_line(path, _SHOWN)}`", encode_text(holds), Path(os.path.realpath(path))
     if not target.is_relative_to(Path.cwd()):
@@ -172,7 +172,7 @@ def _check_file(path: str, holds: str, why_must_commit: WhyMustCommit) -> CheckR
     elif wanted not in files.read_or_empty(target):
         odd = f"does not contain `{one_line(holds, _SHOWN)}`"
     else:
-        odd = why_must_commit(target, wanted)
+        odd = why_commit_would_lack(target, wanted)
     return CheckResult(1 if odd else 0, f"{what} {odd}")
 
 

@@ -63,8 +63,6 @@ class LiveState:
     """The mode that the progress file named when ralph last read it; empty if it named none."""
     validations: tuple[int, int, int] | None = None
     """How often validate has run during build, and how many tasks and headings were done the last time."""
-    is_validation_due: bool = False
-    """Whether enough was ticked since for it to run."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -190,7 +188,7 @@ class Run:
 
     def stop_if_git_tampered(self) -> Stop | None:
         """Returns a Stop if git's settings were changed, so that no git may run until the user has decided."""
-        why = self.git_settings.why_no_git_may_run
+        why = self.git_settings.why_settings_block_git
         return Stop(Reason.TAMPERED, why) if why else None
 
     def run_supervised(self, what: str, job: Command, on_output: OnOutput, should_end: ShouldEnd) -> Ended:

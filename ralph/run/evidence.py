@@ -24,7 +24,7 @@ def run_check(run: Run, check: Check, doing: str = "checking") -> CheckResult | 
         check,
         base_url=run.settings.base_url or "",
         run_unless_interrupted=lambda command: run.command_runner.run_shell(doing, "the check", command),
-        why_must_commit=run.controller.why_must_commit,
+        why_commit_would_lack=run.controller.why_commit_would_lack,
     )
     return None if run.stop_if_interrupted() else ended
 

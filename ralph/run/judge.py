@@ -69,7 +69,7 @@ class Iteration:
         return self.after.ticked > self.before.ticked or bool(vanished_open_tasks(self.after, self.before))
 
 
-WhyMustCommit = Callable[[Path, bytes], str]
+WhyCommitLacks = Callable[[Path, bytes], str]
 """Returns why a task's commit would lack an existing file, or its content; empty if it would not."""
 AroundTurn = Callable[[], AbstractContextManager[TurnFindings]]
 """Surrounds a turn of the agent, to watch over the working tree; the findings are complete when it is over."""
@@ -79,7 +79,7 @@ class BaseController:
     """Picks, checks and ticks tasks around the turns of the agent. This one does nothing, and runs no agent."""
 
     around_turn: AroundTurn = staticmethod(lambda: nullcontext(TurnFindings()))
-    why_must_commit: WhyMustCommit = staticmethod(lambda *_: "")
+    why_commit_would_lack: WhyCommitLacks = staticmethod(lambda *_: "")
     picks_tasks = False
     """Whether ralph picks the tasks and ticks them."""
 
@@ -99,7 +99,7 @@ class BaseController:
     def begin_next_tasks(self) -> Stop | None:
         """Chooses the next task. Returns why none can be begun, or None."""
 
-    def run_until_agent_ends(self) -> Iteration:
+    def run_or_await_iteration(self) -> Iteration:
         """Runs the next iteration and returns what is known of it once its agent has ended."""
         raise NotImplementedError
 

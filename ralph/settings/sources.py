@@ -130,7 +130,7 @@ def resolve_only(given: Iterable[GivenSetting], *variables: str) -> Settings:
     return resolve_settings([one for one in given if one.variable in variables])
 
 
-def home_and_environment_values() -> Mapping[str, str]:
+def channel_values() -> Mapping[str, str]:
     """Returns the values that channels may use: RALPH_ names of `~/.ralph.env`, overridden by the environment's."""
     values = {one.variable: one.text for one in read_env_file(home_settings_path(), Source.HOME_FILE)}
     return values | {name: text.strip() for name, text in os.environ.items() if name.startswith("RALPH_")}

@@ -81,7 +81,7 @@ class TreeBefore(StateNote):
     task: str = ""
     is_strict: bool = False
     only: Sequence[Sequence[str]] = ()
-    part_paths: Sequence[str] = ()
+    repository_paths: Sequence[str] = ()
     """The paths of the parts of the repository; empty without a repository."""
     head: HeadState | None = None
     """The branch and commit of HEAD, and unfinished operations."""
@@ -121,7 +121,7 @@ class UncommittedFiles(StateNote):
 
 
 @dataclass
-class GitConfigTexts(StateNote):
+class GitConfigFiles(StateNote):
     """The contents of git's configuration files, by path: when the iteration began, and when all that ran had ended."""
 
     before: dict[str, str]

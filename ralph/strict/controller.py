@@ -36,7 +36,7 @@ class StrictController(PlainController):
 
     def __init__(self, run: Run, guard: TreeGuard):
         super().__init__(run, guard.around_turn)
-        self._file, self._guard, self.why_must_commit = run.file, guard, guard.why_must_commit
+        self._file, self._guard, self.why_commit_would_lack = run.file, guard, guard.why_commit_would_lack
         self._roles = role_order_of(run.prepared_mode)
         self._token = acceptance.new_run_token()
 

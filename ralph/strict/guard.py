@@ -47,7 +47,7 @@ class StillChangedAndUndone(NamedTuple):
     """What became of the changes of an iteration."""
 
     still_changed: set[str]
-    """All files that remain changed, allowed or not."""
+    """The visible files that remain changed, allowed or not."""
     undone: dict[str, list[str]]
     """The files that were put back, by reason."""
 
@@ -77,7 +77,7 @@ class TreeGuard:
         # The state at the beginning of the running iteration, or of the one in which ralph died.
         self._before = before or TreeBefore()
         if before:
-            self._repository = Repository(before.part_paths) if before.part_paths else None
+            self._repository = Repository(before.repository_paths) if before.repository_paths else None
         else:
             self._repository = Repository.find_around(run.top)
         self._root = root = self._repository.root if self._repository else run.top
@@ -119,7 +119,7 @@ class TreeGuard:
             now = self._snapshot_hooks_and_outside_files()
             settings.collect_file_changes(self._before.compared, now)
             self._before.compared = now
-            self.blocked = settings.why_no_git_may_run
+            self.blocked = settings.why_settings_block_git
             for one in settings.harmless:
                 self._complain(f"{one}; it stays", once=one)
         return self.blocked
@@ -186,7 +186,7 @@ class TreeGuard:
         self._assign_uncommitted_to_task(task, ())
         return ""
 
-    def why_must_commit(self, path: Path, part: bytes) -> str:
+    def why_commit_would_lack(self, path: Path, part: bytes) -> str:
         """Returns why a commit of the current task would lack what a check found at `path`; empty if it would not.
 
         What git ignores is in no commit, and need not be.
@@ -210,7 +210,7 @@ class TreeGuard:
         return "is so here, but in no commit, and not by this task: commit it"
 
     @_disk_errors_end_the_run
-    def undo_forbidden_and_list_tampered(self, end: TreeAfterDeath | None) -> Sequence[str]:
+    def undo_forbidden_of_dead_run(self, end: TreeAfterDeath | None) -> Sequence[str]:
         """Puts back what an iteration in which ralph died may not have changed; assigns its other changes to its task.
 
         What changed after the supervisor's note stays as the user's. Without that note everything counts as the
@@ -251,7 +251,7 @@ class TreeGuard:
             task=run.iteration.task,
             is_strict=run.prepared_mode.is_strict_loop,
             only=run.settings.only,
-            part_paths=repository.part_paths if repository else (),
+            repository_paths=repository.part_paths if repository else (),
             head=repository.save_head_and_index() if repository else None,
             root=str(self._root),
             own=shadow.own,

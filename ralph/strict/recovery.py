@@ -40,7 +40,7 @@ def recover_from_death(run: Run, held_lock: Lock) -> None:
     try:
         run.git_settings.collect_changes_before_death()  # before any git runs
         run.git_settings.record_begin_state()
-        if why := run.git_settings.why_no_git_may_run:
+        if why := run.git_settings.why_settings_block_git:
             raise RalphError(why, 4)  # noqa: TRY301 - the user decides, as with all that is raised here
         before, end = load_tree_notes(run.state, death)
         if before:
@@ -112,7 +112,7 @@ def undo_forbidden_changes(
     task = tasks.find_task(tasks.read_tasks(death.last_vouched_text), before.task or None)
     if task and task.is_done:  # as ralph vouches: it had passed, and ralph died during the commit
         return
-    if put_back := guard.undo_forbidden_and_list_tampered(end):
+    if put_back := guard.undo_forbidden_of_dead_run(end):
         what = f"{'; '.join(put_back)} in the iteration in which ralph died, and is put back"
         raise RalphError(f"{what}; its settings may not have been yours", 1, fix="start it again")
 

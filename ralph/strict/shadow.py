@@ -243,7 +243,7 @@ def record_tree_of_dead_run(state: State, death: UnfinishedIteration) -> None:
         later = TreeShadow(shadow.root, before.own, before.protected, _AT_END)
         later.snapshot = shadow.snapshot
         later.update_snapshot(changes)
-        repository = Repository(before.part_paths) if before.part_paths else None
+        repository = Repository(before.repository_paths) if before.repository_paths else None
         note = TreeAfterDeath(
             transcript_name=before.transcript_name,
             changes=changes,

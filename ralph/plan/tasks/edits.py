@@ -161,7 +161,7 @@ def restore_ralphs_sections(before: bytes, after: bytes) -> RestoredList:
         return RestoredList(after)
     known = {name for task in read_tasks(before) for name in (task.id, task.text) if name}
     new = [task for task in read_tasks(after) if known.isdisjoint((task.id, task.text))]
-    merged = _put_back_ralphs_sections(before, after, new)
+    merged = _merge_ralphs_sections(before, after, new)
     text = merged if _control_and_task_lines(merged) == wanted else before
     stops = progress.parse(after).words
     for word in _STOPS:  # into Status, where the user would look for it
@@ -199,7 +199,7 @@ def _control_and_task_lines(text: bytes) -> list[bytes]:
     return lines + progress.section_lines(text, "Verification") + format_task_lines(read_tasks(text))
 
 
-def _put_back_ralphs_sections(before: bytes, after: bytes, to_propose: Sequence[Task]) -> bytes:
+def _merge_ralphs_sections(before: bytes, after: bytes, to_propose: Sequence[Task]) -> bytes:
     """Ralph's sections from `before`, then all others from `after`, and the new tasks, unticked, in Proposed."""
     parts = [section for is_ours, section in _split_ralphs_sections(before) if is_ours]
     parts += [section for is_ours, section in _split_ralphs_sections(after) if not is_ours]
