@@ -46,7 +46,7 @@ def _with_table(page: Path, table: str) -> str:
 
 def _commands() -> str:
     """Returns what `ralph help VERB` prints for each verb, without the options that it shares with a run."""
-    of_a_run = {f"--{one.option_name}" for one in ON_COMMAND_LINE}
+    of_a_run = {f"--{one.hyphenated_name}" for one in ON_COMMAND_LINE}
     parts = []
     for name, command in cli.ralph.commands.items():
         if command.hidden:
@@ -98,14 +98,14 @@ def _table() -> str:
 
 def _options(one: Setting) -> str:
     if not one.metavar:
-        return f"`--{one.option_name}`, `--no-{one.option_name}`"
-    names = [one.option_name, *([one.alias] if one.alias else [])]
+        return f"`--{one.hyphenated_name}`, `--no-{one.hyphenated_name}`"
+    names = [one.hyphenated_name, *([one.alias] if one.alias else [])]
     metavar = one.metavar.replace("|", r"\|")
     return ", ".join(f"`--{name} {metavar}`" for name in names)
 
 
 def _default(one: Setting) -> str:
-    return f"`{one.default}`" if one.default else _NOBODY.get(one.option_name, "none")
+    return f"`{one.default}`" if one.default else _NOBODY.get(one.hyphenated_name, "none")
 
 
 def _meaning(one: Setting) -> str:

@@ -47,7 +47,7 @@ wins, then the first of these. The plan, ./.ralph.env and templates cannot set t
 
 def main(clock: object = None) -> None:
     """The `ralph` command. Tests pass another clock, with which an hour takes a moment."""
-    _open_closed_streams()
+    _prepare_standard_streams()
     try:
         code: int = ralph.main(prog_name="ralph", standalone_mode=False, obj=clock) or 0
         sys.stdout.flush()
@@ -78,7 +78,7 @@ def _print_error(error: RalphError) -> int:
     return error.exit_code
 
 
-def _open_closed_streams() -> None:
+def _prepare_standard_streams() -> None:
     """Opens closed standard streams, whose numbers the next files would get; and makes any text printable."""
     while (spare := os.open(os.devnull, os.O_RDWR)) <= 2:  # it gets the lowest number that is free
         pass

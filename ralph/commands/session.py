@@ -168,7 +168,7 @@ def _prepare_first_iteration(run: Run, held_lock: Lock) -> None:
     if start.is_strict_loop:
         start.read_valid_tasks(file.text)  # ends the run here if the list is wrong
     run.changes.take_first_look()
-    modes.set_up_controller(run)
+    modes.replace_controller(run)
     if start.is_strict_loop and file.last.verified and start.has_tree_changed_since_verified(file.last):
         file.edit(progress.without_control_lines, "Verified")
     now = file.last

@@ -162,7 +162,7 @@ class Repository(Git):
         if not staged:
             self.index.unlink(missing_ok=True)
 
-    def put_index_entries_back(self, index_lines_at_death: Mapping[str, str], keep_committed_since: str) -> None:
+    def put_saved_entries_back(self, index_lines_at_death: Mapping[str, str], keep_committed_since: str) -> None:
         """Puts back the entries in which the saved index and `index_lines_at_death` differ.
 
         Not those that the user touched since, staged again or committed on top of `keep_committed_since`.

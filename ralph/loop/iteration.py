@@ -20,7 +20,7 @@ from ralph.run import notices
 from ralph.run.context import Run
 from ralph.run.evidence import refuse_plan_done
 from ralph.run.judge import AroundTurn, BaseController, Iteration, count_in_tally, quote_tasks, wait_before_repeat_s
-from ralph.run.stop_rules import Reason, Stop, has_unaccepted_done, remaining_usd
+from ralph.run.stop_rules import Reason, Stop, has_unaccepted_plan_done, remaining_usd
 from ralph.store import journal
 from ralph.store.state import UnfinishedIteration
 from ralph.words import format_duration, format_moment, join_names, one_line, shorten
@@ -202,7 +202,7 @@ def record_and_report(run: Run, iteration: Iteration) -> None:
     spent = iteration.before.spent_usd + (turn.cost_usd or 0.0)
     if settings.max_total_cost is not None and spent:  # even without a cost, since the agent may have changed it
         file.edit(progress.with_spent, spent)
-    if run.controller.picks_tasks or not has_unaccepted_done(file.last, settings):  # else once the claim is checked
+    if run.controller.picks_tasks or not has_unaccepted_plan_done(file.last, settings):  # else once it is checked
         run.state.remove_iteration_note()
     run.write_statuses_to_plan()
     run.outbox.send(Notice("alive"))
@@ -330,4 +330,4 @@ def wait_at_most(run: Run, seconds: float, *, counts_as_waiting: bool = True) ->
 
 
 def _is_stop_or_done_due(run: Run) -> bool:
-    return has_unaccepted_done(run.read_progress(), run.settings) or run.stop_reason() is not None
+    return has_unaccepted_plan_done(run.read_progress(), run.settings) or run.stop_reason() is not None

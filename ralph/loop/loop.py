@@ -10,7 +10,7 @@ from ralph.plan import progress
 from ralph.run.context import Run
 from ralph.run.evidence import accept_plan_done_or_count_refusal, is_first_verify_due, run_first_verify
 from ralph.run.judge import judge_iteration
-from ralph.run.stop_rules import Reason, Stop, has_unaccepted_done
+from ralph.run.stop_rules import Reason, Stop, has_unaccepted_plan_done
 from ralph.store.state import AnnouncedConversation, OpenedBreaker
 
 
@@ -44,7 +44,7 @@ def prepare_next_iteration(run: Run) -> Stop | None:
     if run.file.last.mode != run.live.file_mode:
         follow_mode_line(run)
     run.controller.add_ids_and_tidy_marks()
-    while has_unaccepted_done(run.file.last, run.settings) and not run.stop_if_interrupted():
+    while has_unaccepted_plan_done(run.file.last, run.settings) and not run.stop_if_interrupted():
         accept_plan_done_or_count_refusal(run)
         if run.stop_reason() or (run.controller.picks_tasks and run.settings.max_failures is None):
             break  # no agent fixes what fails if all is ticked, and nothing counts the failures

@@ -27,7 +27,7 @@ def check_agents_and_prompt(run: Run) -> None:
     run.state.ensure_room_for_transcripts()
 
 
-def set_up_controller(run: Run) -> None:
+def replace_controller(run: Run) -> None:
     """Sets up a mode: makes the controller that it needs, in place of the one before."""
     if run.prepared_mode.asked.mode == "all":
         run.live.file_mode = run.file.edit(progress.with_mode, run.mode).mode
@@ -55,7 +55,7 @@ def follow_mode_line(run: Run) -> None:
         return
     notices.record_files_changed_in_mode(run.state, before, run.mode)
     run.write_journal("mode", success=True, message=f"{before} -> {run.mode}")
-    set_up_controller(run)
+    replace_controller(run)
 
 
 def request_validation_if_due(run: Run) -> bool:

@@ -16,7 +16,7 @@ from ralph.git.repository import Repository
 from ralph.loop.iteration import wait_at_most
 from ralph.loop.modes import request_validation_if_due
 from ralph.parallel.executors import DaskExecutor, SupervisedExecutor
-from ralph.parallel.jobs import JobMaker
+from ralph.parallel.jobs import CloneJobMaker
 from ralph.parallel.merge_queue import MergeQueue
 from ralph.parallel.task_attempt import TaskAttempt
 from ralph.plan import progress, tasks
@@ -46,7 +46,7 @@ class ParallelController(BaseController):
         repository = Repository.find_around(run.top)
         if not repository:
             raise RalphError(f"--jobs needs a git repository, and {run.top} is in none", fix="git init, and commit")
-        self._jobs = JobMaker(run, repository)
+        self._jobs = CloneJobMaker(run, repository)
         self._jobs.check_clones_can_work()
         self._executor = DaskExecutor(run) if run.settings.executor else SupervisedExecutor(run)
         self.running: list[TaskAttempt] = []

@@ -39,7 +39,7 @@ printf '%s\n\n%s\n' "${words#*TASK: }" "$signal"
 """
 
 
-class JobMaker:
+class CloneJobMaker:
     """Makes jobs for clones of this repository."""
 
     def __init__(self, run: Run, repository: Repository):

@@ -20,7 +20,7 @@ _AFTER_RESET_S = 2.0
 class TurnFindings:
     """What the agent did that it may not do; complete, and put right, when its turn is over."""
 
-    tampered: tuple[str, ...] = ()
+    tampering: tuple[str, ...] = ()
     """In words, what it changed of what is ralph's own under --strict."""
     outside: Sequence[str] = ()
     """Files that it changed although --only does not allow that."""
@@ -172,8 +172,8 @@ def _stop_by_outcome(iteration: Iteration, settings: Settings) -> Stop | None:
     turn = iteration.turn
     if reason := _ENDS.get(turn.outcome):
         return Stop(reason, f"{turn.why}{f'; until {format_moment(turn.resets_at, 0)}' if turn.resets_at else ''}")
-    if iteration.findings.tampered and settings.on_tamper == "abort":
-        return Stop(Reason.TAMPERED, f"{'; '.join(iteration.findings.tampered)} (undone)")
+    if iteration.findings.tampering and settings.on_tamper == "abort":
+        return Stop(Reason.TAMPERED, f"{'; '.join(iteration.findings.tampering)} (undone)")
     return None
 
 

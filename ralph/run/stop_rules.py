@@ -142,7 +142,7 @@ def _is_done_accepted(now: Progress, settings: Settings) -> bool:
     return settings.verify is None or bool(now.verified and not now.verified.endswith(CHECKS_ALONE))
 
 
-def has_unaccepted_done(now: Progress, settings: Settings) -> bool:
+def has_unaccepted_plan_done(now: Progress, settings: Settings) -> bool:
     """Whether there is a RALPH_DONE to check before it counts; under --strict, also whether no task is open."""
     if settings.once or now.blocked is not None or _is_done_accepted(now, settings):
         return False

@@ -52,8 +52,8 @@ def _complete_plan_then_mode(context: click.Context, argument: click.Parameter, 
 def _option(setting: Setting) -> click.Option:
     shown = setting.meaning + f"  [{setting.default}]" * bool(setting.default)
     if not setting.metavar:
-        return click.Option([f"--{setting.option_name}/--no-{setting.option_name}"], default=None, help=shown)
-    names = [f"--{name}" for name in (setting.option_name, setting.alias) if name]
+        return click.Option([f"--{setting.hyphenated_name}/--no-{setting.hyphenated_name}"], default=None, help=shown)
+    names = [f"--{name}" for name in (setting.hyphenated_name, setting.alias) if name]
     return click.Option(names, metavar=setting.metavar, multiple=setting.many, help=shown, type=FILE)
 
 
@@ -110,7 +110,7 @@ def parse_command_line(
         text = chosen.pop(setting.field, ())
         text = " ".join(text) or None if setting.many else text
         if text is not None:
-            where = f"--{'no-' * (text is False)}{setting.option_name}"
+            where = f"--{'no-' * (text is False)}{setting.hyphenated_name}"
             given.append(GivenSetting(setting.variable, str(text), Source.COMMAND_LINE, where))
     return Invocation(plan, mode, given, agent_arguments, clock, bool(requirements), **chosen)
 

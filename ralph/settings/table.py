@@ -172,7 +172,7 @@ class Setting(NamedTuple):
     """Its name in `Settings`."""
 
     @property
-    def option_name(self) -> str:
+    def hyphenated_name(self) -> str:
         """The name of its option, without `--`."""
         return self.field.replace("_", "-")
 

@@ -265,7 +265,7 @@ class StrictController(PlainController):
     def _unmark_and_maybe_discard(self, iteration: Iteration) -> Iteration:
         """Leaves the task for later; if --on-failure says restore, discards its changes, unless the run ends."""
         if iteration.run_stop is None and self._run.settings.on_failure == "restore":
-            self._guard.put_back_all_files()
+            self._guard.put_whole_tree_back()
         self._edit_and_vouch(edits.with_ids_and_tidy_marks)
         return iteration
 

@@ -108,7 +108,7 @@ class TreeGuard:
         if not self.why_no_git_may_run():
             self._run.remove_orphaned_locks("the agent")
         if self.own_progress:
-            findings.tampered = put_back_ralphs_sections(self._run, self.own_progress)
+            findings.tampering = put_back_ralphs_sections(self._run, self.own_progress)
         self._put_back_and_record_findings(findings)
         findings.why_run_ends = self.blocked
 
@@ -134,7 +134,7 @@ class TreeGuard:
                 self._put_back_forbidden()
 
     @_disk_errors_end_the_run
-    def put_back_all_files(self) -> None:
+    def put_whole_tree_back(self) -> None:
         """Puts all files back as they were before the iteration, and keeps a copy of how they are now."""
         if self.blocked:
             return
@@ -233,7 +233,7 @@ class TreeGuard:
         elif later := resume_shadow(before, end):
             self._changed_by_user = later.changes().keys()
         self._put_back_and_record_findings(findings, end)
-        return findings.tampered
+        return findings.tampering
 
     def short_head(self) -> str:
         """The commit of HEAD, shortened; empty if there is none."""
@@ -285,7 +285,7 @@ class TreeGuard:
             changed -= {*self._changed_by_user} - {name for name in end.changes if os.path.lexists(self._root / name)}
         if repository and not self.blocked:
             changed |= repository.moved_submodules().symmetric_difference(self._moved_before)
-        findings.tampered += tuple(f"{name} was changed" for name in undone[_GOVERNS])
+        findings.tampering += tuple(f"{name} was changed" for name in undone[_GOVERNS])
         findings.outside = undone[_NOT_ALLOWED]
         if before.is_strict:
             findings.changed = sorted(changed)
@@ -340,7 +340,7 @@ class TreeGuard:
             self._run.put_back.update({"commit": count} if count else {})
             self._complain(f"HEAD is put back where it was; what was there is {kept or 'nothing new'}")
         if end and (is_moved or end.index_lines != repository.index_lines()):
-            repository.put_index_entries_back(end.index_lines, commit)
+            repository.put_saved_entries_back(end.index_lines, commit)
         else:
             repository.put_index_back()
         return kept
