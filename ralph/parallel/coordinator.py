@@ -259,7 +259,7 @@ class ParallelController(BaseController):
                 self._merge_obstacle = f"{iteration.turn.why}, which is"
             return iteration
         if self._is_taken_back(attempt):
-            queue.set_aside(attempt)
+            queue.keep_and_unqueue(attempt)
             return replace(iteration, failed=f"{task.id} was taken back while it was tried", may_retry=True, moved=True)
         if not result.passed:
             return self._fail_task(iteration)
@@ -276,7 +276,7 @@ class ParallelController(BaseController):
         attempt, task, most = self.last, self.last.task, self._settings.max_tries
         why, blocked = iteration.turn.why or attempt.conflict or "it came to nothing", attempt.why_blocked
         if iteration.is_merge:
-            why = f"on top of what was merged meanwhile: {why}; the work is in {self.queue.set_aside(attempt)}"
+            why = f"on top of what was merged meanwhile: {why}; the work is in {self.queue.keep_and_unqueue(attempt)}"
         elif blocked is not None:
             self._file.edit(edits.with_mark, "!", task.id, note="blocked", why=blocked)
             return replace(iteration, failed=f"{task.id} is blocked: {blocked}", may_retry=True)
@@ -307,7 +307,7 @@ class ParallelController(BaseController):
         wrong = () if run.read_progress().open else evidence.accept_or_refuse_plan_done(run, is_verified=True)
         return replace(iteration, moved=True, passed=True, refused=wrong, commits=commits)
 
-    def reopen_broken_tasks(self) -> Mapping[str, str] | None:
+    def find_and_reopen_broken_tasks(self) -> Mapping[str, str] | None:
         """Unticks the tasks that a later change broke. Returns why, by task id; None if that could not be checked."""
         if not self._settings.evidence:
             return {}

@@ -43,7 +43,7 @@ class MergeQueue:
         attempt.result = AttemptResult(passed=True, commit=attempt.commit)
         self.entries.append(attempt)
 
-    def set_aside(self, attempt: TaskAttempt) -> str:
+    def keep_and_unqueue(self, attempt: TaskAttempt) -> str:
         """Takes the attempt out of the queue. Returns the ref that keeps its commit from now on, if it has one."""
         attempt.is_canceled = True
         self.remove_entry(attempt.task)

@@ -106,7 +106,7 @@ def accept_or_refuse_plan_done(run: Run, *, is_verified: bool = False) -> Sequen
     open_tasks = describe_open_tasks(run.file.last) if run.controller.picks_tasks else ""
     reasons = [open_tasks]
     if not open_tasks:
-        if (broken := run.controller.reopen_broken_tasks()) is None:
+        if (broken := run.controller.find_and_reopen_broken_tasks()) is None:
             return ()
         reasons = [f"{task} is not done: {why}" for task, why in broken.items()]
     if run.settings.verify and not (reasons or is_verified):

@@ -107,7 +107,7 @@ class BaseController:
         """Returns the judged iteration with its result, which is in the progress file too by then."""
         return judged
 
-    def reopen_broken_tasks(self) -> Mapping[str, str] | None:
+    def find_and_reopen_broken_tasks(self) -> Mapping[str, str] | None:
         """Unticks tasks whose checks fail now. Returns why, by task id; None if that could not be found out."""
         return {}
 

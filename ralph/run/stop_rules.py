@@ -126,7 +126,7 @@ def stop_reason(now: Progress, tally: Tally, settings: Settings, elapsed_s: floa
     """Returns why to stop before the next iteration, or None to continue."""
     if now.blocked is not None:
         return Stop(Reason.BLOCKED, now.blocked or "RALPH_BLOCKED is in the progress file")
-    if not settings.once and _is_done_accepted(now, settings):
+    if not settings.once and _has_accepted_plan_done(now, settings):
         return Stop(Reason.DONE)
     if settings.interactive:
         return Stop(Reason.TALK, "this mode is a conversation")
@@ -135,7 +135,7 @@ def stop_reason(now: Progress, tally: Tally, settings: Settings, elapsed_s: floa
     return _breaker_tripped(tally, settings) or _limit_reached(now, tally, settings, elapsed_s)
 
 
-def _is_done_accepted(now: Progress, settings: Settings) -> bool:
+def _has_accepted_plan_done(now: Progress, settings: Settings) -> bool:
     """Whether there is a RALPH_DONE in the file that needs no further check."""
     if not now.done or (settings.strict and (now.open or (settings.evidence and not now.verified))):
         return False
@@ -144,7 +144,7 @@ def _is_done_accepted(now: Progress, settings: Settings) -> bool:
 
 def has_unaccepted_plan_done(now: Progress, settings: Settings) -> bool:
     """Whether there is a RALPH_DONE to check before it counts; under --strict, also whether no task is open."""
-    if settings.once or now.blocked is not None or _is_done_accepted(now, settings):
+    if settings.once or now.blocked is not None or _has_accepted_plan_done(now, settings):
         return False
     return bool(now.tasks) and (now.done or not now.open) if settings.strict else now.done
 

@@ -251,7 +251,7 @@ class StrictController(PlainController):
             with contextlib.suppress(RalphError):
                 self._file.edit(edits.with_ids_and_tidy_marks)
 
-    def reopen_broken_tasks(self) -> Mapping[str, str] | None:
+    def find_and_reopen_broken_tasks(self) -> Mapping[str, str] | None:
         """Unticks tasks that a later change broke. Returns why, by id; None if that could not be found out."""
         if not self._demands_proof:
             return {}
