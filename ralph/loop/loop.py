@@ -51,7 +51,7 @@ def prepare_next_iteration(run: Run) -> Stop | None:
         pause_between(run)
         run.read_progress()
     stop = run.stop_reason()
-    if not stop and is_first_verify_due(run):
+    if not stop and run.settings.verify and is_first_verify_due(run):
         run_first_verify(run)
         return prepare_next_iteration(run)
     stop = stop or run.controller.begin_next_tasks()
