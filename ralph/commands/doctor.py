@@ -120,10 +120,9 @@ class _Doctor:
         # The program after assignments; anything else is for the shell to read.
         first = re.match(r"\s*(?:\w+=\S*\s+)*([\w./+-]+)(?=\s|$)", settings.verify or "")
         if first and not settings.wrap and call_program(["sh", "-c", f"command -v {first[1]}"], timeout_s=10).code:
-            where = settings.given["verify"].where
             yield (
                 "bad",
-                f"{where}: the verify command begins with {first[1]}, which is not found",
+                f"{settings.given['verify'].where}: the verify command begins with {first[1]}, which is not found",
                 "install or correct it",
             )
 
