@@ -1,10 +1,12 @@
 """What a task's commit holds: all that the task changed, and nothing else; and what --only keeps out of commits."""
 
+import signal
 import stat
 
 import pytest
 from ralph_driver import Project, eventually, executable
 from stories import Agent, commits, marks, runs, step, tries, waits_for, writes
+from test_signals import hammer
 from test_strict import ONE, built, files_of, listed, marks_of, subjects, wants
 
 FOLDER = "mv tool x; mkdir tool; mv x tool/main; echo more > tool/other; rm link; mkdir link; echo > link/in"
@@ -92,6 +94,27 @@ def test_the_users_commit_in_an_editor_is_waited_for_and_costs_no_attempt(projec
     assert run.wait().code == 0
     assert subjects(project) == ["one: Did it", "theirs", "plan"]
     assert (marks_of(project), len(agent.calls)) == (["- [x] one"], 1)
+
+
+def test_a_git_that_an_impatient_user_kills_in_the_middle_of_a_commit_leaves_no_lock(
+    project: Project, agent: Agent
+) -> None:
+    held, go = (project.outputs / name for name in ("held", "go"))
+    slow = executable(project.home / "slow", f"touch {held}; until [ -e {go} ]; do sleep 0.05; done; cat")
+    project.does(f"git config filter.slow.clean {slow}; echo '*.big filter=slow' > .gitattributes")
+    project.does("git add .; git commit -qm rules")
+    wants(project, "- [ ] one: The first\n")
+    agent.story(tries(writes("one.big", "1")), tries())
+    run = project.start("feature.md", "build", "--strict")
+    eventually(held.exists)
+    lock = project.root / ".git" / "index.lock"
+    assert lock.exists()
+    ended = hammer(run, signal.SIGINT)
+    assert (ended.code, lock.exists()) == (-signal.SIGINT, False), ended.text
+    go.touch()
+    assert "index.lock, left behind by a git that was killed" in ended.text
+    built(project)
+    assert files_of(project) == ["one.big"]
 
 
 HIDES = "mkdir -p x/cache; echo '*' > x/cache/.gitignore; printf '.gitignore\\nbad*\\n' > .gitignore; echo > bad.py"
