@@ -57,7 +57,7 @@ def made(lines: list[dict[str, Any]], text: str = "", *, name: str = "feature", 
         next_step_hint="",
         holder=None,
         progress=progress.parse(text.encode()),
-        records=journal.parse_records_with_verify_results(lines),
+        records=journal.parse_all_records(lines),
     )
     return report.render_page(seen).decode()
 

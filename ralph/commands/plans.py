@@ -153,7 +153,7 @@ def inspect_plan(plan: Plan) -> PlanDetails:
         state, why = "running", ", ".join(what)
     if begun and not journal.is_iteration_recorded(records, begun):
         message = "runs now" if holder else "ralph was killed"
-        records += journal.parse_records_with_verify_results([journal.unfinished_line(begun, message)])
+        records += journal.parse_all_records([journal.unfinished_line(begun, message)])
     return PlanDetails(plan, state, why, hint, now, holder, records)
 
 

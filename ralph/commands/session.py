@@ -51,7 +51,7 @@ def make_controller(run: Run) -> BaseController:
     if commits and will_build and not run.iteration.number:  # not again in the middle of a run
         tree_guard.check_can_commit()
     if not start.is_strict_loop:
-        return iteration.PlainController(run, tree_guard.around_turn if settings.only else None)
+        return iteration.PlainController(run, tree_guard.guard_turn if settings.only else None)
     if run.job_supervisors:
         from ralph.parallel.coordinator import ParallelController  # noqa: PLC0415 - 20 ms that only --jobs pays
 

@@ -106,7 +106,7 @@ def _begin_and_render_prompt(run: Run, agent: Agent) -> str:
     number = run.earlier + run.tally.iterations + 1
     prompt = start.load_mode_prompt().render(
         {
-            **run.iteration.values,
+            **run.iteration.prompt_values,
             "ITERATION": number,
             "MEMORY": notices.describe_last_iterations_for_prompt(
                 state, already_told_task=run.iteration.task, figures=notices.run_figures(run)
@@ -133,7 +133,7 @@ def _begin_and_render_prompt(run: Run, agent: Agent) -> str:
 def _run_agent(run: Run, agent: Agent, prompt: str, user_messages: LostMessageWatch) -> Turn:
     """Runs the agent until it ends, is interrupted, reaches a limit or lingers after its result; returns its turn."""
     settings, clock, transcript = run.settings, run.clock, run.iteration.transcript
-    tried = run.iteration.values.get("TRY")
+    tried = run.iteration.prompt_values.get("TRY")
     model_index = tried - 1 if isinstance(tried, int) else run.tally.refusals + run.tally.failures // 2
     agent = agent._replace(model_index=model_index)
     reader = run.view.new_reader()

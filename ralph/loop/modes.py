@@ -39,7 +39,7 @@ def close_controller(run: Run) -> None:
     """Ends the work of a mode's controller, even after an error, and clears the current task."""
     run.controller.end_work_and_unmark_tasks()
     run.live.controller = BaseController()
-    run.replace_iteration_values(task="", values={})
+    run.replace_iteration_values(task="", prompt_values={})
 
 
 def follow_mode_line(run: Run) -> None:

@@ -94,7 +94,7 @@ class AttemptResult:
 
     def to_turn(self) -> Turn:
         """Sums up the iterations of the attempt as one turn."""
-        found = journal.parse_records_with_verify_results(self.records)
+        found = journal.parse_all_records(self.records)
         if not found:
             return Turn(outcome=Outcome.FAILED if self.why else Outcome.OK, why=self.why)
         last, total = found[-1], journal.sum_up(found)

@@ -46,7 +46,7 @@ class CurrentIteration(NamedTuple):
     """The text of the progress file when it began."""
     transcript: Path = Path()
     """The file with what its agent printed."""
-    values: Mapping[str, Value] = {}
+    prompt_values: Mapping[str, Value] = {}
     """What the prompt may say about the task that ralph chose."""
 
 

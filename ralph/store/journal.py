@@ -146,10 +146,10 @@ def parse_lines(data: bytes) -> list[Record]:
     for line in data.split(b"\n")[:-1]:
         with suppress(ValueError):
             objects.append(json.loads(line))
-    return parse_records_with_verify_results(objects)
+    return parse_all_records(objects)
 
 
-def parse_records_with_verify_results(objects: Iterable[Any]) -> list[Record]:
+def parse_all_records(objects: Iterable[Any]) -> list[Record]:
     """The records among these objects; each iteration includes the time and result of the verification after it."""
     found = []
     for each in objects:

@@ -35,7 +35,7 @@ class StrictController(PlainController):
     _role = ""
 
     def __init__(self, run: Run, guard: TreeGuard):
-        super().__init__(run, guard.around_turn)
+        super().__init__(run, guard.guard_turn)
         self._file, self._guard, self.why_commit_would_lack = run.file, guard, guard.why_commit_would_lack
         self._roles = role_order_of(run.prepared_mode)
         self._token = acceptance.new_run_token()
@@ -63,7 +63,7 @@ class StrictController(PlainController):
             lambda text: edits.with_evidence_replaced(edits.with_mark(text, "~", task.id), task.id, notes)
         )
         values = acceptance.task_prompt_values(self._task_last_read, self._token, run.state)
-        run.replace_iteration_values(values={**values, "TEST_CHANGES": diff_made_by_build(run, task.id)})
+        run.replace_iteration_values(prompt_values={**values, "TEST_CHANGES": diff_made_by_build(run, task.id)})
         return None
 
     @property

@@ -99,7 +99,7 @@ class TreeGuard:
             self._repository.check_can_commit()
 
     @contextlib.contextmanager
-    def around_turn(self) -> Iterator[TurnFindings]:
+    def guard_turn(self) -> Iterator[TurnFindings]:
         """Surrounds a turn of the agent; afterwards puts back, and reports, what the agent may not change."""
         findings = TurnFindings()
         self.remember_tree()
@@ -186,7 +186,7 @@ class TreeGuard:
         self._assign_uncommitted_to_task(task, ())
         return ""
 
-    def why_commit_would_lack(self, path: Path, part: bytes) -> str:
+    def why_commit_would_lack(self, path: Path, wanted: bytes) -> str:
         """Returns why a commit of the current task would lack what a check found at `path`; empty if it would not.
 
         What git ignores is in no commit, and need not be.
@@ -201,8 +201,8 @@ class TreeGuard:
             or any(f"{one}/".startswith(f"{name}/") for one in changed)
         ):
             return ""
-        if part:
-            found = os.fsdecode(part) in repository.output_or_empty("cat-file", "--filters", f"HEAD:{name}")
+        if wanted:
+            found = os.fsdecode(wanted) in repository.output_or_empty("cat-file", "--filters", f"HEAD:{name}")
         else:
             found = path.name in repository.names_in_folder(repository.head_commit(), name.rpartition("/")[0])
         if found or repository.output_or_empty("check-ignore", "--", name):
