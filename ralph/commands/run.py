@@ -32,7 +32,7 @@ def start_run(asked: options.Invocation) -> int:
     file = ProgressFile(start.progress_path, start.state_folder)
     file.load_text_of_dead_run()
     now = read_progress_if_begun(start, file)
-    if now and not held_lock.noted_holder().run and (early := why_nothing_to_do(start, file.text)):
+    if now and not held_lock.last_noted_holder().run and (early := why_nothing_to_do(start, file.text)):
         missing = start.imported.error_about_missing_tasks(file.text) if start.imported else None
         raise RalphError.of([early, missing] if missing else [early])
     from ralph.commands.session import run_session  # noqa: PLC0415 - 60 ms, if there is work

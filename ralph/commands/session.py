@@ -109,7 +109,7 @@ def _make_supervised_run(
     top = Path.cwd()
     git_settings = GitConfigChangeFinder(top, state)
 
-    def at_last() -> None:
+    def after_all_ended() -> None:
         shutil.rmtree(temporary, ignore_errors=True)
         git_settings.record_end_state()
         if death := state.unfinished_iteration():
@@ -138,14 +138,14 @@ def _make_supervised_run(
         earlier=journal.last_counted_iteration(state.journal),
         is_attempt=is_attempt,
         job_supervisors=[Supervisor(f"{run_id}-{number}", clock, held_lock.fd, lambda: None) for number in range(jobs)],
-        supervisor=Supervisor(run_id, clock, held_lock.fd, at_last),
+        supervisor=Supervisor(run_id, clock, held_lock.fd, after_all_ended),
     )
 
 
 def _prepare_first_iteration(run: Run, held_lock: Lock) -> None:
     """Prepares the first iteration: recovery, progress file, mode. Raises RalphError before money is spent."""
     start, file, state = run.prepared_mode, run.file, run.state
-    if held_lock.noted_holder().run or state.unfinished_iteration():
+    if held_lock.last_noted_holder().run or state.unfinished_iteration():
         from ralph.strict import recovery  # noqa: PLC0415 - 20 ms, after a death alone
 
         recovery.recover_from_death(run, held_lock)

@@ -51,7 +51,7 @@ class Lock(NamedTuple):
             self.holder_note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             files.write_own_file_directly(self.holder_note, json.dumps(holder).encode())
 
-    def noted_holder(self) -> Holder:
+    def last_noted_holder(self) -> Holder:
         """Who has the lock, or had it last, if that run did not end cleanly."""
         with suppress(OSError, ValueError, TypeError):
             return Holder(*json.loads(self.holder_note.read_bytes()))
@@ -71,7 +71,7 @@ def acquire_lock(tree: Path) -> Lock:
     if _try_lock(lock.fd, within_s=0.2):
         return lock
     os.close(lock.fd)
-    raise RalphError(f"another run works in {tree}: {lock.noted_holder()}", LOCKED, for_people=True)
+    raise RalphError(f"another run works in {tree}: {lock.last_noted_holder()}", LOCKED, for_people=True)
 
 
 def read_holder(tree: Path) -> Holder | None:
@@ -80,7 +80,7 @@ def read_holder(tree: Path) -> Holder | None:
         lock = Lock(os.open(tree, os.O_RDONLY), tree)
         try:
             # shared, so that two lookers do not take each other for a run
-            return None if _try_lock(lock.fd, fcntl.LOCK_SH) else lock.noted_holder()
+            return None if _try_lock(lock.fd, fcntl.LOCK_SH) else lock.last_noted_holder()
         finally:
             os.close(lock.fd)
     return None

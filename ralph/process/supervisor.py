@@ -76,11 +76,11 @@ class Ended(NamedTuple):
 class Supervisor:
     """Ralph's end of the link. Creating one starts the supervisor process, and must precede the first thread.
 
-    `mark` is the RALPH_RUN_ID of what the supervisor will run. It shares the descriptor `lock`, and calls `at_last`
-    when everything has been ended and ralph is gone.
+    `mark` is the RALPH_RUN_ID of what the supervisor will run. It shares the descriptor `lock`, and calls
+    `after_all_ended` when everything has been ended and ralph is gone.
     """
 
-    def __init__(self, mark: str, clock: ClockAndLimits, lock: int, at_last: Callable[[], None]):
+    def __init__(self, mark: str, clock: ClockAndLimits, lock: int, after_all_ended: Callable[[], None]):
         assert threading.active_count() == 1, "a fork copies the locks that other threads hold, and not the threads"
         self.mark, self._clock = mark, clock
         (its_reads, self._writes), (reads, its_writes) = os.pipe(), os.pipe()
@@ -97,8 +97,8 @@ class Supervisor:
                 while True:
                     if job := pickle.load(link):  # noqa: S301 - its own other half
                         _send(its_writes, _run_job(job, link, clock.patience))  # else that job has already ended
-            signals.install_handlers()  # again: impatience with the agent's processes is not meant for `at_last`
-            at_last()
+            signals.install_handlers()  # again: impatience with the agent is not meant for `after_all_ended`
+            after_all_ended()
 
         self._pid = start_in_fork(supervise)
         os.close(its_reads)

@@ -241,7 +241,7 @@ class State:
         """The file to lock before editing the progress file."""
         return self._make_folder("running") / "edit.lock"
 
-    def save_vouched_text_for_recovery(self, text: bytes) -> None:
+    def update_vouched_text(self, text: bytes) -> None:
         """Updates the copy of the progress file's text that ralph vouches for, in case ralph dies."""
         if begun := self.unfinished_iteration():
             begun.vouched_text = os.fsdecode(text)

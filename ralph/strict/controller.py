@@ -18,7 +18,7 @@ from ralph.run.judge import Iteration
 from ralph.run.stop_rules import Reason, Stop
 from ralph.strict.final_words import JudgedAttempt, commit_message, read_agents_claim, requested_mode
 from ralph.strict.guard import TreeGuard
-from ralph.strict.roles import diff_made_by_build, role_order_of, save_uncommitted_for_diff
+from ralph.strict.roles import diff_made_by_build, role_order_of, update_diff_base
 from ralph.words import join_names, plural, timestamp
 
 _REJECTIONS = 3
@@ -134,7 +134,7 @@ class StrictController(PlainController):
                 return self._unmark_and_maybe_discard(replace(iteration, failed=locked))
             if role := self._roles.next_role_or_empty(self._role):
                 if role == self._roles.last_writer:
-                    save_uncommitted_for_diff(run, task.id)
+                    update_diff_base(run, task.id)
                 self._mark_task(" ", "role", role)
             elif why := self._try_to_tick_and_commit(iteration, found.note):
                 found = JudgedAttempt(why_failed=why, red=True)
@@ -242,7 +242,7 @@ class StrictController(PlainController):
         if failed:
             self._edit_and_vouch(lambda text: edits.restore_ralphs_sections(before, text).text)
         else:
-            save_uncommitted_for_diff(self._run, task.id)  # forgets them
+            update_diff_base(self._run, task.id)  # forgets them
         return failed
 
     def end_work_and_unmark_tasks(self) -> None:
@@ -274,6 +274,6 @@ class StrictController(PlainController):
 
     def _edit_and_vouch(self, change: Callable[..., bytes], *more: object, **named: object) -> None:
         """Edits the list, and records that first: recovery takes unrecorded edits for the agent's."""
-        self._run.state.save_vouched_text_for_recovery(change(self._file.text, *more, **named))
+        self._run.state.update_vouched_text(change(self._file.text, *more, **named))
         self._file.edit(change, *more, **named)
         self._guard.own_progress = self._file.text

@@ -58,7 +58,7 @@ def recover_from_death(run: Run, held_lock: Lock) -> None:
 
 def end_processes_and_remove_locks(run: Run, held_lock: Lock) -> None:
     """Ends processes with the mark of the lock's last holder, which is dead, and removes the git locks of its time."""
-    if mark := held_lock.noted_holder().run:
+    if mark := held_lock.last_noted_holder().run:
         for command in end_marked_processes(mark, run.clock.patience):
             run.console.complain(f"ended what the run before left running: {command}")
         run.remove_orphaned_locks("the run before", since=held_lock.holder_note.stat().st_mtime)

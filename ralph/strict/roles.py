@@ -53,7 +53,7 @@ def role_order_of(start: PreparedStart) -> Roles:
     return Roles(order, last_writer=writers[-1], fix=_FIX if mends else "")
 
 
-def save_uncommitted_for_diff(run: Run, task_id: str) -> None:
+def update_diff_base(run: Run, task_id: str) -> None:
     """Saves the files that attempts at the task changed and no commit has, for the diff that its reviewer gets."""
     reviewed = run.state.load_note(FilesBeforeBuild) or FilesBeforeBuild()
     reviewed.texts[task_id] = {name: _read_tree_file(run, name) for name in run.state.uncommitted_files(task_id)}
