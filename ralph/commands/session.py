@@ -213,6 +213,4 @@ def _close_run(run: Run, stop: Stop) -> None:
         signals.sleep_until_signal(0.05)
     run.outbox.drop_pending()
     programs.kill_called_programs()
-    if not run.stop_if_git_tampered():  # else git may be led elsewhere
-        run.remove_orphaned_locks("a git that was killed")  # or each later run fails
     run.screen.finish_printing()

@@ -61,7 +61,7 @@ def call_program(
     stdin: bytes = b"",
     should_end: Callable[[], bool] = lambda: False,
 ) -> Finished:
-    """Runs a program of ralph's own (git, a notify script); kills its group at the timeout, or if it `should_end`.
+    """Runs a program of ralph's own (git, a notify script); ends its group at the timeout, or if it `should_end`.
 
     Safe from any thread. No supervisor ends the program, and what it leaves in the background is not waited for. After
     the user has asked twice to stop, starts nothing. Raises OSError if the program cannot be started.
@@ -78,15 +78,18 @@ def call_program(
             code = _wait_for_exit(pid, timeout_s, lambda: signals.is_impatient() or should_end())
         finally:
             if code is None:
+                signals.send_signal(-pid, signal.SIGTERM)  # at which git removes its locks
+                ended = _wait_for_exit(pid, 0.5)
                 signals.send_signal(-pid, signal.SIGKILL)
-                _wait_for_exit(pid, 5.0, lambda: False)  # a dead network disk can block it forever
+                if ended is None:
+                    _wait_for_exit(pid, 5.0)  # a dead network disk can block it forever
             _running.discard(pid)
         out.seek(0)
         err.seek(0)
         return Finished(-signal.SIGKILL if code is None else code, out.read(), err.read())
 
 
-def _wait_for_exit(pid: int, within_s: float, should_end: Callable[[], bool]) -> int | None:
+def _wait_for_exit(pid: int, within_s: float, should_end: Callable[[], bool] = lambda: False) -> int | None:
     """Returns the exit code of a child; None if it still runs after that time, or once `should_end()` is true."""
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline and not should_end():
