@@ -60,15 +60,14 @@ def follow_mode_line(run: Run) -> None:
 
 def request_validation_if_due(run: Run) -> bool:
     """Returns whether enough was ticked for validate, at most max-rounds times; writes its name if no agent works."""
-    now, live, every, most = run.file.last, run.live, run.settings.validate_every, run.settings.max_rounds
+    now, live, every = run.file.last, run.live, run.settings.validate_every
     starts = [line.start for line, *_ in now.headings]
     listed, still_open = ({bisect(starts, task.line.start) for task in some} for some in (now.tasks, now.open))
     headings = len(listed - still_open)
     looks, ticked, had = live.validations = live.validations or (0, now.ticked, headings)
     is_enough = every is not None and (now.ticked >= ticked + every or (now.ticked > ticked and headings > had))
-    is_due = is_enough and bool(now.open) and not (now.mode or now.done) and looks < most
-    can_run = run.mode == "build" or run.prepared_mode.is_role
-    if is_due and can_run and not run.controller.has_work_to_finish:
+    is_due = is_enough and bool(now.open) and not (now.mode or now.done) and looks < run.settings.max_rounds
+    if is_due and (run.mode == "build" or run.prepared_mode.is_role) and not run.controller.has_work_to_finish:
         live.validations = looks + 1, now.ticked, headings
         run.file.edit(progress.with_mode, "validate")
     return is_due

@@ -156,8 +156,8 @@ def refuse_plan_done(run: Run, reasons: Sequence[str], vanished: Sequence[Task] 
 
 def is_first_verify_due(run: Run) -> bool:
     """Whether verify must run before the first agent, which is not to blame for a red one."""
-    is_known = run.tally.first_verify_failure is not None
-    return not (is_known or run.settings.once or run.prepared_mode.rehearsal or run.is_attempt)
+    can_skip = run.settings.once or run.prepared_mode.rehearsal or run.is_attempt
+    return run.tally.first_verify_failure is None and not can_skip
 
 
 def run_first_verify(run: Run) -> None:
